@@ -1,0 +1,1 @@
+"""Conformance for people who never read our Python: checker, explorer, reports, command line."""

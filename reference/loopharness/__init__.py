@@ -1,0 +1,1 @@
+"""A harness people can use: it performs what the spec decides."""

@@ -1,0 +1,1 @@
+"""Machinery that every spec machine stands on: protocol, exploration, liveness, graph export."""
