@@ -1,0 +1,258 @@
+"""The shape of every spec machine: rules, effects, frames and windows.
+
+A machine is a book of **rules**. A rule is a pure function of the machine's core state and the locals of one
+*frame*; it answers with exactly one **verb**, which names one effect and the frame that follows:
+
+| verb | effect | what follows |
+|---|---|---|
+| `append` | a durable record is written | a *log window*: observers of the record run |
+| `notify` | a live event is published | a *live window*: listeners run |
+| `note` | a change that nobody hears, such as a fresh signal | the next frame, at once |
+| `park` | the routine waits at a named await point | the caller goes on; `resume` continues the frame |
+| `leave` | the synchronous call ends, by return or by raise | the enclosing window, if any, is open again |
+
+A sixth answer, `go`, has no effect: another rule speaks in its place.
+
+**Windows.** Between two effects of one synchronous segment listeners run, and they may call back. So after an
+`append` or a `notify` the window is open: the environment may `call` an operation, which pushes a new
+*activation* on the stack; its `leave` (or `park`) pops it and the saved window is open again. The next `step`
+means *the listeners are done*. The log is locked for every call made from inside a log window, at any depth:
+appends are not re-entrant (L-LOG-3), and the rule's `refused` frame follows instead.
+
+**Waiting operations.** A law may let operations that answer nothing wait until the log is free (`Machine.waits`).
+They are kept in order in `Config.waiting` and begin at the first `step` that finds no log window open.
+
+Nothing here is about agents. A configuration is a value: hashable, comparable, cheap to copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+Frame = tuple[Any, ...]
+"""`(label, *locals)`: what a routine does next. Continuations are frames inside frames."""
+
+Effect = tuple[Any, ...]
+"""`(name, *arguments)`, for example `("turn/start", 1)`. The verb says how it happens."""
+
+Operation = tuple[Any, ...]
+"""`(name, *arguments)`: a call from outside, for example `("send", 1, "next-turn", True)`."""
+
+Answer = tuple[Any, ...]
+"""`(kind, *arguments)`: what an await point came back with, for example `("throws",)`."""
+
+Verb = Literal["append", "notify", "note", "park", "leave", "go"]
+Window = Literal["closed", "log", "live"]
+
+S = TypeVar("S")
+
+
+class Outcome(NamedTuple, Generic[S]):
+    """What a rule answers: one verb, the core state after it, its effect, and the frames that may follow."""
+
+    verb: Verb
+    core: S
+    effect: Effect
+    frame: Frame
+    refused: Frame = ()
+
+
+def append(core: S, record: Effect, frame: Frame, refused: Frame) -> Outcome[S]:
+    """Write a durable record. `frame` follows when it is written, `refused` when the append raises."""
+    return Outcome("append", core, record, frame, refused)
+
+
+def notify(core: S, event: Effect, frame: Frame) -> Outcome[S]:
+    """Publish a live event; every listener runs before `frame`."""
+    return Outcome("notify", core, event, frame)
+
+
+def note(core: S, change: Effect, frame: Frame) -> Outcome[S]:
+    """Tell the interpreter of a change that no listener can hear."""
+    return Outcome("note", core, change, frame)
+
+
+def park(core: S, point: Effect, frame: Frame) -> Outcome[S]:
+    """Wait at an await point. The answer becomes the last local of `frame`."""
+    return Outcome("park", core, point, frame)
+
+
+def leave(core: S, result: Effect) -> Outcome[S]:
+    """End the synchronous call with `("return", value)`, `("raise", kind)` or another named end."""
+    return Outcome("leave", core, result, ())
+
+
+def go(core: S, frame: Frame) -> Outcome[S]:
+    """No effect of its own: the rule of `frame` speaks."""
+    return Outcome("go", core, (), frame)
+
+
+Rule = Callable[..., Outcome[Any]]
+
+
+class Rules(dict[str, Rule]):
+    """A book of rules by frame label. `@book("label")` enters a function; labels are unique."""
+
+    def __call__(self, label: str) -> Callable[[Rule], Rule]:
+        def enter(function: Rule) -> Rule:
+            assert label not in self, f"two rules for frame {label!r}"
+            self[label] = function
+            return function
+
+        return enter
+
+
+class Activation(NamedTuple):
+    """One synchronous call in progress: what it does next, the window it holds open, whether the log is locked."""
+
+    frame: Frame
+    window: Window
+    locked: bool
+
+
+class Config(NamedTuple, Generic[S]):
+    """A whole machine configuration.
+
+    `stack` holds the activations, innermost last; `parked` the routines that wait, as `(point, frame)` in order
+    of parking; `waiting` the operations that wait for the log.
+    """
+
+    core: S
+    stack: tuple[Activation, ...] = ()
+    parked: tuple[tuple[Effect, Frame], ...] = ()
+    waiting: tuple[Operation, ...] = ()
+
+
+class Move(NamedTuple, Generic[S]):
+    """One transition: the verb and effect that happened, and the configuration after it.
+
+    `verb` is an outcome's verb, or `"refuse"` for an append that was not written, or `"begin"` for a waiting
+    operation that now starts.
+    """
+
+    verb: str
+    effect: Effect
+    config: Config[S]
+
+
+class Illegal(Exception):
+    """The interpreter asked for a transition that the protocol does not allow at this point."""
+
+
+def log_is_locked(config: Config[Any]) -> bool:
+    """True while a record is being published: an append now would be re-entrant (L-LOG-3)."""
+    return bool(config.stack) and (config.stack[-1].locked or config.stack[-1].window == "log")
+
+
+def may_call(config: Config[Any]) -> bool:
+    """True when an operation may be called: nothing is running, or a window is open."""
+    return not config.stack or config.stack[-1].window != "closed"
+
+
+def never_waits(core: Any, operation: Operation) -> bool:
+    """The usual law: no operation waits; inside a log window its appends are refused."""
+    return False
+
+
+class Machine(Generic[S]):
+    """A book of rules made to run: `call`, `resume`, `step` and `refuse`, each a pure function of a configuration."""
+
+    def __init__(self, rules: Mapping[str, Rule], waits: Callable[[S, Operation], bool] = never_waits) -> None:
+        self.rules = rules
+        self.waits = waits
+
+    def call(self, config: Config[S], operation: Operation) -> Config[S]:
+        """Begin an operation from outside; the configuration after it needs a `step` (unless the operation waits).
+
+        Raises `Illegal` between two effects of a running segment, where no listener runs.
+        """
+        core, stack, parked, waiting = config
+        if not stack:
+            return Config(core, (Activation(operation, "closed", False),), parked, waiting)
+        top = stack[-1]
+        if top.window == "closed":
+            raise Illegal(f"{operation[0]} called between two effects of {top.frame[0]!r}")
+        locked = top.locked or top.window == "log"
+        if locked and self.waits(core, operation):
+            return Config(core, stack, parked, (*waiting, operation))
+        return Config(core, (*stack, Activation(operation, "closed", locked)), parked, waiting)
+
+    def resume(self, config: Config[S], answer: Answer, index: int = 0) -> Config[S]:
+        """Answer the await point `parked[index]`. Raises `Illegal` while a synchronous segment is running."""
+        core, stack, parked, waiting = config
+        if stack or waiting:
+            raise Illegal("an await point resumed inside a synchronous segment")
+        frame = (*parked[index][1], answer)
+        rest = parked[:index] + parked[index + 1 :]
+        return Config(core, (Activation(frame, "closed", False),), rest, waiting)
+
+    def speak(self, core: S, frame: Frame) -> Outcome[S]:
+        """The outcome of a frame's rule, following `go` to the rule that has an effect."""
+        outcome = self.rules[frame[0]](core, *frame[1:])
+        while outcome[0] == "go":
+            frame = outcome[3]
+            outcome = self.rules[frame[0]](outcome[1], *frame[1:])
+        return outcome
+
+    def step(self, config: Config[S]) -> Move[S]:
+        """The next effect of the innermost activation; any open window of it is thereby over.
+
+        Raises `Illegal` when nothing runs.
+        """
+        core, stack, parked, waiting = config
+        if waiting and not log_is_locked(config):
+            operation = waiting[0]
+            begun = (*stack, Activation(operation, "closed", False))
+            return Move("begin", operation, Config(core, begun, parked, waiting[1:]))
+        if not stack:
+            raise Illegal("nothing to step: no synchronous segment is running")
+        frame, _, locked = stack[-1]
+        verb, core, effect, frame, refused = self.speak(core, frame)
+        outer = stack[:-1]
+        if verb == "append":
+            if locked:
+                refusal = Config(core, (*outer, Activation(refused, "closed", True)), parked, waiting)
+                return Move("refuse", effect, refusal)
+            outer = (*outer, Activation(frame, "log", False))
+        elif verb == "notify":
+            outer = (*outer, Activation(frame, "live", locked))
+        elif verb == "note":
+            outer = (*outer, Activation(frame, "closed", locked))
+        elif verb == "park":
+            parked = (*parked, (effect, frame))
+        return Move(verb, effect, Config(core, outer, parked, waiting))
+
+    def refuse(self, config: Config[S]) -> Move[S]:
+        """Instead of `step`, when its append was refused from outside (a veto, data that is not JSON).
+
+        Raises `Illegal` when the next effect is not an append.
+        """
+        core, stack, parked, waiting = config
+        if not stack or (waiting and not log_is_locked(config)):
+            raise Illegal("no append to refuse")
+        verb, after, effect, _, refused = self.speak(core, stack[-1].frame)
+        if verb != "append":
+            raise Illegal(f"only an append can be refused, not {verb} {effect}")
+        refusal = Activation(refused, "closed", stack[-1].locked)
+        return Move("refuse", effect, Config(after, (*stack[:-1], refusal), parked, waiting))
+
+
+_KEEP: Any = object()
+C = TypeVar("C", bound=type)
+
+
+def state(cls: C) -> C:
+    """Class decorator: give a NamedTuple a fast `put(field=value, …)`, a copy with some fields changed.
+
+    It is `_replace` without its loop: the copy is written out field by field, once per class. An unknown field
+    is a `TypeError`.
+    """
+    fields: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
+    parameters = ", ".join(f"{name}=KEEP" for name in fields)
+    values = ", ".join(f"s[{i}] if {name} is KEEP else {name}" for i, name in enumerate(fields))
+    source = f"def put(s, *, {parameters}):\n    return new(cls, ({values},))"
+    scope: dict[str, Any] = {"KEEP": _KEEP, "new": tuple.__new__, "cls": cls}
+    exec(source, scope)
+    cls.put = scope["put"]  # type: ignore[attr-defined]
+    return cls

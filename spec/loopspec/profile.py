@@ -1,0 +1,176 @@
+"""Where the seed documents, published DSH and our recommendation differ: every such point, in one table.
+
+A rule that asks `s.law.<field>` is a rule about which the sources disagree. Everything else is common ground.
+`law(profile)` gives the choices of one profile as an object with one attribute per row of `TABLE`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Profile = Literal["seed", "dsh-0.1", "dsh-0.1.7"]
+PROFILES: tuple[Profile, ...] = ("seed", "dsh-0.1", "dsh-0.1.7")
+
+Choice = bool
+
+
+class Disagreement(NamedTuple):
+    """One row: the question, the rules it touches, each profile's answer, and why `seed` answers so."""
+
+    field: str
+    question: str
+    rules: tuple[str, ...]
+    seed: Choice
+    dsh_0_1: Choice
+    dsh_0_1_7: Choice
+    why: str
+
+
+TABLE: tuple[Disagreement, ...] = (
+    Disagreement(
+        "closing_run_latches",
+        "Is a waking send latched once its run has decided to end, but is not idle yet?",
+        ("L-WAKE-10", "L-WAKE-11", "LR-070", "LR-084"),
+        True,
+        False,
+        False,
+        "Published loops park it until somebody wakes the agent again. A wake after the decision is a wake.",
+    ),
+    Disagreement(
+        "observer_operations_wait",
+        "Does a send, cancel or maintenance call made from a record's observer wait until the log is free?",
+        ("L-LOG-3", "L-SEND-9", "L-CAN-6", "LR-006", "LR-009", "LR-074", "LR-075"),
+        True,
+        False,
+        False,
+        "Published loops refuse the append inside it and contain the error, so that the cancel or the message "
+        "is lost without a word. Appends stay non-reentrant; the operation is kept and begins at the next moment.",
+    ),
+    Disagreement(
+        "verdict_is_read_a_tick_late",
+        "Does the turn routine look at the pre-step verdict one scheduler tick after the abort check?",
+        ("L-PRE-9", "LR-047", "LR-095"),
+        False,
+        True,
+        True,
+        "An abort in that tick is overtaken by the verdict and its cause is recorded nowhere.",
+    ),
+    Disagreement(
+        "any_disposal_bars_latch",
+        "Does a disposal bar the latch although another cause had aborted the signal first?",
+        ("L-DSP-6", "L-WAKE-9", "LR-222"),
+        True,
+        False,
+        False,
+        "Disposal never waits for another model turn, says the seed; published loops look at the first cause.",
+    ),
+    Disagreement(
+        "disposal_drops_latch",
+        "Is a latch that was set before a disposal that keeps the inbox dropped when the activity ends?",
+        ("L-MNT-7", "VD-20", "LR-194"),
+        True,
+        False,
+        True,
+        "The same promise: no further turn once disposal has been asked for.",
+    ),
+    Disagreement(
+        "observers_see_splice_done",
+        "Do observers of an inbox record see the lists after the change?",
+        ("L-IN-9", "VD-14", "DS-12"),
+        False,
+        False,
+        True,
+        "The seeds promise the lists before the change, from which removed messages can be rebuilt.",
+    ),
+    Disagreement(
+        "minus_zero_is_refused",
+        "Is a splice start in (-1, 0) refused, because it truncates to negative zero?",
+        ("L-IN-5", "RC-05"),
+        False,
+        True,
+        True,
+        "An accident of one language's numbers; 0 is what was meant.",
+    ),
+    Disagreement(
+        "admission_follows_preparation",
+        "Are entered messages written only after the request was prepared?",
+        ("VD-06", "VD-07", "CW7", "S-REQ-22"),
+        False,
+        False,
+        True,
+        "The seeds write them right after the step opens; a cancel during preparation then loses nothing.",
+    ),
+    Disagreement(
+        "streams_are_embedded",
+        "Is a model stream stored inside its settlement record instead of one record per chunk?",
+        ("VD-01", "VD-02", "VD-03", "VS-1", "VS-5"),
+        False,
+        False,
+        True,
+        "A matter of the log dialect: V0 stores chunks, V4 embeds them. The seed text describes chunks; "
+        "`law(profile, session_format=4)` switches it on.",
+    ),
+)
+
+
+class Law:
+    """The choices of one profile. Compared and hashed by identity: there is one object per profile and format."""
+
+    __slots__ = (
+        "admission_follows_preparation",
+        "any_disposal_bars_latch",
+        "closing_run_latches",
+        "disposal_drops_latch",
+        "minus_zero_is_refused",
+        "name",
+        "observer_operations_wait",
+        "observers_see_splice_done",
+        "session_format",
+        "streams_are_embedded",
+        "verdict_is_read_a_tick_late",
+    )
+
+    name: str
+    session_format: int
+    closing_run_latches: Choice
+    observer_operations_wait: Choice
+    verdict_is_read_a_tick_late: Choice
+    any_disposal_bars_latch: Choice
+    disposal_drops_latch: Choice
+    observers_see_splice_done: Choice
+    minus_zero_is_refused: Choice
+    admission_follows_preparation: Choice
+    streams_are_embedded: Choice
+
+    def __init__(self, name: str, session_format: int, choices: dict[str, Choice]) -> None:
+        self.name = name
+        self.session_format = session_format
+        for field, choice in choices.items():
+            setattr(self, field, choice)
+
+    def __repr__(self) -> str:
+        return f"{self.name}/v{self.session_format}"
+
+
+def choices(profile: Profile) -> dict[str, Choice]:
+    """One profile's column of the table, by field."""
+    column = {"seed": 3, "dsh-0.1": 4, "dsh-0.1.7": 5}[profile]
+    return {row.field: bool(row[column]) for row in TABLE}
+
+
+def _laws() -> dict[tuple[str, int], Law]:
+    laws: dict[tuple[str, int], Law] = {}
+    for profile in PROFILES:
+        for session_format in (0, 4):
+            column = choices(profile)
+            column["streams_are_embedded"] = session_format == 4
+            laws[profile, session_format] = Law(profile, session_format, column)
+    return laws
+
+
+_LAWS = _laws()
+
+
+def law(profile: Profile = "seed", session_format: int = 0) -> Law:
+    """The law of a profile, for a session of the given format (0 or 4). Raises `KeyError` for others."""
+    return _LAWS[profile, session_format]
