@@ -10,9 +10,9 @@ Payloads stay outside: the caller assembles the stream with `loopspec.stream`, c
 | await point | answers |
 |---|---|
 | `request` | `done`, `throws` |
-| `prepare` | `prepared <header changed> <context changed>`, `throws` |
-| `chunk` | `chunk`, `end <finish> <has calls> <something visible>`, `throws <something visible>` |
-| `close` | `closed <something visible>` |
+| `prepare` | `prepared <header changed> <context changed> <system records due>`, `throws` |
+| `chunk <started>` | `chunk`, `end <finish> <has calls> <something visible>`, `throws <something visible>` |
+| `close <started>` | `closed <something visible>` |
 | `tools` | `continue`, `concluded`, `throws` |
 | `recovery` | `retry`, `none`, `throws` |
 """
@@ -78,8 +78,16 @@ def prepared(s: Any, batch: Ids, answer: Answer) -> Outcome[Any]:
     """L-REQ-1, CW7  An abort during preparation leaves no header; a late admission then writes nothing either."""
     if answer[0] == "throws" or aborted(s):
         return go(s, RAISED)
-    _, changed, context = answer
-    return go(s, ("admit", batch, ("head", changed, context)))
+    _, changed, context, systems = answer
+    return go(s, ("admit_system", systems, ("admit", batch, ("head", changed, context))))
+
+
+@rules("admit_system")
+def admit_system(s: Any, due: int, then: tuple[Any, ...]) -> Outcome[Any]:
+    """S-REQ-20, S-REQ-22  Where the prompt lives on the surface, its changes come before the batch."""
+    if due:
+        return append(s, ("system/message",), ("admit_system", due - 1, then), RAISED)
+    return go(s, then)
 
 
 @rules("admit")
@@ -133,7 +141,7 @@ def pulled(s: Any, started: bool, answer: Answer) -> Outcome[Any]:
     """L-STR-1, L-STR-2  Check, publish, assemble. What arrives after the abort is neither logged nor assembled."""
     if answer[0] == "chunk":
         if aborted(s):
-            return park(s, ("close",), ("closed",))
+            return park(s, ("close", started), ("closed",))
         if s.law.streams_are_embedded:
             return notify(s, ("agent/assistant-stream", "chunk"), ("pull", True))
         return append(s, ("assistant/chunk",), ("pull", True), ("give_up",))
@@ -150,7 +158,7 @@ def pulled(s: Any, started: bool, answer: Answer) -> Outcome[Any]:
 @rules("give_up")
 def give_up(s: Any) -> Outcome[Any]:
     """L-STR-10  A vetoed chunk: the adapter is closed, and there is no anchor and no recovery."""
-    return park(s, ("close",), ("closed_broken",))
+    return park(s, ("close", False), ("closed_broken",))
 
 
 @rules("closed_broken")

@@ -98,7 +98,8 @@ TABLE: tuple[Disagreement, ...] = (
         False,
         False,
         True,
-        "The seeds write them right after the step opens; a cancel during preparation then loses nothing.",
+        "A matter of the log dialect: in V4 the system prompt is a message too and must come first, and it is known "
+        "only then. V0 writes them right after the step opens; a cancel during preparation then loses nothing.",
     ),
     Disagreement(
         "streams_are_embedded",
@@ -163,7 +164,7 @@ def _laws() -> dict[tuple[str, int], Law]:
     for profile in PROFILES:
         for session_format in (0, 4):
             column = choices(profile)
-            column["streams_are_embedded"] = session_format == 4
+            column["streams_are_embedded"] = column["admission_follows_preparation"] = session_format == 4
             laws[profile, session_format] = Law(profile, session_format, column)
     return laws
 

@@ -223,6 +223,14 @@ class Machine(Generic[S]):
             parked = (*parked, (effect, frame))
         return Move(verb, effect, Config(core, outer, parked, waiting))
 
+    def withdraw(self, config: Config[S], refused: Frame) -> Config[S]:
+        """Close the log window of an append that turned out to be refused after operations had run in it.
+
+        `refused` is the frame that follows. Whoever refuses at once uses `refuse` on the configuration before.
+        """
+        core, stack, parked, waiting = config
+        return Config(core, (*stack[:-1], Activation(refused, "closed", stack[-1].locked)), parked, waiting)
+
     def refuse(self, config: Config[S]) -> Move[S]:
         """Instead of `step`, when its append was refused from outside (a veto, data that is not JSON).
 
