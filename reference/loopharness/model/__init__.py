@@ -1,0 +1,1 @@
+"""The model side: chunks, failures, the LLM service and a scripted adapter."""

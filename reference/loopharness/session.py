@@ -1,0 +1,276 @@
+"""The session log in memory and its registry (S-EVT-1 to S-EVT-5, L-LOG-1 to L-LOG-4, C-REGS-*).
+
+A session is one frozen header and a list of frozen events that only grows. An append is a short synchronous
+section that nothing can interleave with: freeze, ask the veto, push, fold, tell the observers.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from loopharness.bus import Bus, Context
+from loopharness.errors import error_chain
+from loopharness.frozen import FrozenDict, NotJsonError, freeze
+from loopspec.kernel.prefix import Prefix
+from loopspec.log.types import SURFACE_TYPES, Dialect
+from loopspec.surface import Surface, SurfaceError, advance, breaches, empty
+from loopspec.values import Record
+
+__all__ = ["Session", "SessionDataError", "Sessions", "wall_clock"]
+
+_log = logging.getLogger("loopharness")
+
+REENTRY: Final = "session append cannot reenter while another append is being published"
+
+
+def wall_clock() -> int:
+    """Unix time in whole milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class SessionDataError(TypeError):
+    """Data that is not lossless JSON was offered to the log (L-LOG-4). `__cause__` says where and why."""
+
+
+class Session:
+    """One log. `header`, `events` and `surface` are immutable values that may be read and kept at any time.
+
+    `dialect` is the log format, `now` gives the time of an event in Unix milliseconds. `events` are those of a
+    log that is taken up again: they are folded, not published, and must be frozen and numbered from 0.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_bus",
+        "_entry",
+        "_key",
+        "_last",
+        "_now",
+        "_publishing",
+        "_shown",
+        "dialect",
+        "events",
+        "header",
+        "id",
+        "surface",
+    )
+
+    def __init__(
+        self,
+        header: Mapping[str, Any],
+        *,
+        dialect: Dialect = "v4",
+        now: Callable[[], int] = wall_clock,
+        events: Iterable[FrozenDict] = (),
+    ) -> None:
+        self.header: Final[FrozenDict] = freeze(dict(header))
+        self.id: Final[str] = self.header["id"]
+        self.dialect: Final[Dialect] = dialect
+        self.events: Prefix[FrozenDict] = Prefix()
+        self.surface: Surface = empty(dialect)
+        self._shown = SURFACE_TYPES[dialect] | {"image/offload"}
+        self._last: dict[str, FrozenDict] = {}
+        self._now = now
+        self._publishing = False
+        self._bus: Bus | None = None
+        self._key: object | None = None
+        self._entry: _Entry | None = None
+        for event in events:
+            if event["seq"] != len(self.events):
+                raise ValueError(f"event {len(self.events)} of session {self.id!r} has seq {event['seq']}")
+            self._check(event)
+            self._commit(event)
+
+    @property
+    def messages(self) -> Prefix[Record]:
+        """The model history derived from the log as it is now (S-SUR-10)."""
+        return self.surface.messages
+
+    @property
+    def header_record(self) -> FrozenDict | None:
+        """The header of the latest `request/header`, as it was written; `None` before the first (S-REQ-4)."""
+        event = self._last.get("request/header")
+        return None if event is None else event["data"]["header"]
+
+    @property
+    def last_turn(self) -> int:
+        """The number of the last `turn/start` in the whole log, 0 before the first (L-PH-6)."""
+        event = self._last.get("turn/start")
+        return 0 if event is None else int(event["data"]["turn"])
+
+    @property
+    def publishing(self) -> bool:
+        """True while an append is being decided, committed or published: another one would be refused."""
+        return self._publishing
+
+    def last(self, type: str) -> FrozenDict | None:
+        """The latest event of a type, in constant time."""
+        return self._last.get(type)
+
+    def append(
+        self,
+        type: str,
+        data: Any,
+        surface_op: str | Mapping[str, Any] | None = None,
+        source_event_seqs: Sequence[int] | None = None,
+    ) -> FrozenDict:
+        """Add one event and answer it, frozen, with its `seq` and `time` (L-LOG-1, L-LOG-2, C-REGS-10).
+
+        In this order: freeze and check the data; refuse re-entry; let the surface algebra and the
+        `internal/dispatch` listeners object; fold and push; tell the `session/event`
+        listeners `(session, event)`, whose failures are logged and change nothing. An append that is
+        refused leaves no trace.
+
+        Raises `SessionDataError` for data that is not lossless JSON, `RuntimeError` when called from inside
+        the publication of another append to this session (L-LOG-3), `SurfaceError` for an operation that the
+        surface does not allow, and what an `internal/dispatch` listener raises.
+        """
+        fields: dict[str, Any] = {"type": type, "seq": len(self.events), "time": 0, "data": None}
+        try:
+            fields["data"] = freeze(data)
+            if source_event_seqs is not None:
+                fields["sourceEventSeqs"] = freeze(tuple(source_event_seqs))
+            if surface_op is not None:
+                fields["surfaceOp"] = freeze(surface_op)
+        except NotJsonError as error:
+            raise SessionDataError(f'session event "{type}" carries non-JSON-serializable data') from error
+        if self._publishing:
+            raise RuntimeError(REENTRY)
+        fields["time"] = self._now()
+        event = FrozenDict(fields)
+        self._publishing = True
+        try:
+            self._check(event)
+            bus = self._bus
+            if bus is None or not bus.has("session/event"):
+                self._commit(event)
+            else:
+                listeners = bus.select("emit", "session/event", (self, event), self._key)
+                self._commit(event)
+                bus.deliver(listeners, "session/event", (self, event))
+        finally:
+            self._publishing = False
+            if self._entry is not None:
+                self._entry.settle()
+        return event
+
+    def _check(self, event: FrozenDict) -> None:
+        """Refuse what may not join the surface as it says (S-SUR-1 to S-SUR-8)."""
+        if event["type"] in self._shown or "surfaceOp" in event or "sourceEventSeqs" in event:
+            wrong = breaches(self.surface, event, event["seq"])
+            if wrong:
+                raise SurfaceError(wrong)
+
+    def _commit(self, event: FrozenDict) -> None:
+        if event["type"] in self._shown:
+            self.surface = advance(self.surface, event, event["seq"])
+        self.events = self.events.append(event)
+        self._last[event["type"]] = event
+
+    def __repr__(self) -> str:
+        return f"<Session {self.id} with {len(self.events)} events>"
+
+
+class _Entry:
+    """One attachment of a session to a store (C-REGS-1)."""
+
+    __slots__ = ("announced", "announcing", "detach_requested", "session", "store")
+
+    def __init__(self, store: Sessions, session: Session) -> None:
+        self.store = store
+        self.session = session
+        self.announced = False
+        self.announcing = False
+        self.detach_requested = False
+
+    def detach(self) -> None:
+        self.detach_requested = True
+        self.settle()
+
+    def settle(self) -> None:
+        """Leave the store once nothing of this session is being dispatched (C-REGS-5)."""
+        if self.detach_requested and not self.announcing and not self.session._publishing:
+            self.store._remove(self)
+
+
+class Sessions:
+    """The live sessions, by id, in order of entry (C-REGS-*)."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._entries: dict[str, _Entry] = {}
+
+    def get(self, id: str) -> Session | None:
+        """The live session of that id."""
+        entry = self._entries.get(id)
+        return None if entry is None else entry.session
+
+    def list(self) -> list[Session]:
+        """A fresh list of the live sessions."""
+        return [entry.session for entry in self._entries.values()]
+
+    def enter(self, session: Session, context: Context | None = None) -> Callable[[], None]:
+        """Insert silently and start publishing appends; the answer detaches (C-REGS-2, C-REGS-3).
+
+        The scope of `context` decides for good who hears about this session. Detaching emits
+        `session/disposed (session)` if the session was announced, and waits for the end of a dispatch that is
+        going on (C-REGS-5).
+
+        Raises `ValueError`: `session "<id>" already exists`, `session "<id>" is already attached to a store`.
+        """
+        if session.id in self._entries:
+            raise ValueError(f'session "{session.id}" already exists')
+        if session._entry is not None:
+            raise ValueError(f'session "{session.id}" is already attached to a store')
+        entry = _Entry(self, session)
+        self._entries[session.id] = entry
+        session._entry = entry
+        session._bus = self._bus
+        session._key = None if context is None else context.key
+        return entry.detach
+
+    def announce(self, session: Session) -> None:
+        """Run the one `session/created (session)` dispatch; its first failure escapes (C-REGS-4, C-DSP-5)."""
+        entry = self._live(session)
+        if entry.announced:
+            raise ValueError(f'session "{session.id}" was already announced')
+        entry.announced = entry.announcing = True
+        try:
+            self._bus.announce("session/created", session, key=session._key)
+        finally:
+            entry.announcing = False
+            entry.settle()
+
+    async def flush(self, session: Session) -> bool:
+        """Wait until every `session/flush (session)` listener has settled (C-REGS-8, S-DSK-33).
+
+        Answers whether any took part. Raises the first failure in order of registration.
+        """
+        self._live(session)
+        try:
+            return await self._bus.parallel("session/flush", session, key=session._key) > 0
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
+
+    def _live(self, session: Session) -> _Entry:
+        entry = self._entries.get(session.id)
+        if entry is None or entry.session is not session:
+            raise ValueError(f'session "{session.id}" is not live in this store')
+        return entry
+
+    def _remove(self, entry: _Entry) -> None:
+        session = entry.session
+        if self._entries.get(session.id) is not entry:
+            return
+        del self._entries[session.id]
+        key, session._entry, session._bus = session._key, None, None
+        if not entry.announced:
+            return
+        subject = f'session "{session.id}": session/disposed'
+        try:
+            self._bus.emit("session/disposed", session, key=key, subject=subject)
+        except Exception as error:  # instrumentation objects; the removal stands (C-REGS-7)
+            _log.warning("%s dispatch threw: %s", subject, error_chain(error), exc_info=True)

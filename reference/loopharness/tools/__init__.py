@@ -1,0 +1,1 @@
+"""The tool side: registry, schema checks and the execution pipeline."""
