@@ -180,9 +180,7 @@ def settle_interrupted(assembly: Assembly) -> Settlement:
 
     Empty `content` means that no message is written at all. Format 0 writers leave `replay_state` out.
     """
-    keep = tuple(
-        _type(partial) in _TEXT_BLOCKS and bool(_text(partial).strip(BLANK)) for partial in assembly.partials
-    )
+    keep = tuple(_type(partial) in _TEXT_BLOCKS and bool(_text(partial).strip(BLANK)) for partial in assembly.partials)
     blocks = tuple(_block(partial) for partial, kept in zip(assembly.partials, keep, strict=True) if kept)
     return Settlement(blocks, assembly.usage, finish_reason(assembly), _pruned(assembly.replay_state, keep))
 
@@ -313,18 +311,14 @@ def _open_type(grammar: Grammar, index: int) -> str | None:
 def _judge_delta(grammar: Grammar, chunk: Record, block_type: str) -> tuple[Violation, ...]:
     opened = _open_type(grammar, chunk["index"])
     if opened is None:
-        return (
-            Violation("delta-unopened", f"a {chunk['type']} names block {chunk['index']}, which is not open"),
-        )
+        return (Violation("delta-unopened", f"a {chunk['type']} names block {chunk['index']}, which is not open"),)
     if opened != block_type:
         text = f"a {chunk['type']} names block {chunk['index']}, which is a {opened} block"
         return (Violation("delta-of-other-type", text),)
     return ()
 
 
-def _judge_end(
-    grammar: Grammar, chunk: Record, found: tuple[Violation, ...]
-) -> tuple[Grammar, tuple[Violation, ...]]:
+def _judge_end(grammar: Grammar, chunk: Record, found: tuple[Violation, ...]) -> tuple[Grammar, tuple[Violation, ...]]:
     index, block_type = chunk["index"], chunk["block"]["type"]
     opened = _open_type(grammar, index)
     if opened is None:
