@@ -14,8 +14,10 @@ from typing import Any, Final
 from loopharness.bus import Bus, Context
 from loopharness.errors import error_chain
 from loopharness.frozen import FrozenDict, NotJsonError, freeze
+from loopspec.context import NEVER, Retained, observe
 from loopspec.kernel.prefix import Prefix
 from loopspec.log.types import SURFACE_TYPES, Dialect
+from loopspec.request import canonical_header
 from loopspec.surface import Surface, SurfaceError, advance, breaches, empty
 from loopspec.values import Record
 
@@ -36,7 +38,8 @@ class SessionDataError(TypeError):
 
 
 class Session:
-    """One log. `header`, `events` and `surface` are immutable values that may be read and kept at any time.
+    """One log. `header`, `events` and `surface` are immutable values that may be read and kept at any time;
+    `retained` is the runtime-context snapshot that the model still sees (L-CTX-4).
 
     `dialect` is the log format, `now` gives the time of an event in Unix milliseconds. `events` are those of a
     log that is taken up again: they are folded, not published, and must be frozen and numbered from 0.
@@ -55,6 +58,7 @@ class Session:
         "events",
         "header",
         "id",
+        "retained",
         "surface",
     )
 
@@ -71,6 +75,7 @@ class Session:
         self.dialect: Final[Dialect] = dialect
         self.events: Prefix[FrozenDict] = Prefix()
         self.surface: Surface = empty(dialect)
+        self.retained: Retained = NEVER
         self._shown = SURFACE_TYPES[dialect] | {"image/offload"}
         self._last: dict[str, FrozenDict] = {}
         self._now = now
@@ -90,10 +95,10 @@ class Session:
         return self.surface.messages
 
     @property
-    def header_record(self) -> FrozenDict | None:
-        """The header of the latest `request/header`, as it was written; `None` before the first (S-REQ-4)."""
+    def folded_header(self) -> Record | None:
+        """The header of the latest `request/header` in canonical form; `None` before the first (S-REQ-4)."""
         event = self._last.get("request/header")
-        return None if event is None else event["data"]["header"]
+        return None if event is None else canonical_header(event["data"]["header"])
 
     @property
     def last_turn(self) -> int:
@@ -167,6 +172,7 @@ class Session:
     def _commit(self, event: FrozenDict) -> None:
         if event["type"] in self._shown:
             self.surface = advance(self.surface, event, event["seq"])
+            self.retained = observe(self.dialect, self.retained, event, event["seq"])
         self.events = self.events.append(event)
         self._last[event["type"]] = event
 

@@ -257,11 +257,25 @@ def test_l_ph_6_last_turn_is_the_last_opened_one(session: Session) -> None:
 
 
 def test_s_req_4_the_latest_header_counts(session: Session) -> None:
-    assert session.header_record is None
+    assert session.folded_header is None
     for model in ("a", "b"):
         session.append("request/header", {"header": {"config": {"provider": "p", "model": model}}, "reason": "change"})
     session.append("x", {})
-    assert thaw(session.header_record) == {"config": {"provider": "p", "model": "b"}}
+    assert thaw(session.folded_header) == {"config": {"provider": "p", "model": "b"}}
+    session.append(
+        "request/header", {"header": {"config": {"provider": "p", "model": "c"}, "tools": []}, "reason": "change"}
+    )
+    assert thaw(session.folded_header) == {"config": {"provider": "p", "model": "c"}}  # S-REQ-2
+
+
+def test_l_ctx_4_a_logged_snapshot_is_retained_until_it_is_replaced(session: Session) -> None:
+    kinds = [session.retained.kind]
+    snapshot = {**user("m", "where we are"), "source": {"kind": "runtime-context", "form": "snapshot", "sections": []}}
+    session.append("user/message", snapshot, "append")
+    assert session.retained.text == "where we are"
+    session.append("user/message", user("n"), {"op": "replace", "startSeq": 0, "endSeq": 0}, [0])
+    kinds.append(session.retained.kind)
+    assert kinds == ["never", "none"]
 
 
 def test_a_log_taken_up_again_folds_alike_and_publishes_nothing(bus: Bus, store: Sessions, session: Session) -> None:

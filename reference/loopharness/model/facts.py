@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-from loopharness.frozen import FrozenDict
+from loopharness.frozen import FrozenDict, freeze
 from loopharness.model.failure import LlmError
+from loopspec.request import adapter_defaults
 
-__all__ = ["CALL_FIELDS", "check_facts", "with_defaults"]
-
-CALL_FIELDS: Final = ("provider", "model", "reasoningEffort", "temperature", "maxTokens", "stop")
-"""The fields of a call config, which a prepared call and its request must agree on (M-421)."""
+__all__ = ["check_facts", "with_defaults"]
 
 
 def check_facts(facts: Mapping[str, Any]) -> None:
@@ -32,21 +30,20 @@ def _positive(value: object) -> bool:
     return type(value) is int and 0 < value < 2**53
 
 
-def with_defaults(config: FrozenDict, facts: Mapping[str, Any]) -> tuple[FrozenDict, FrozenDict]:
-    """The config with what the adapter supplies, and markers for exactly that (M-411, M-412, L-REQ-15)."""
+def with_defaults(config: FrozenDict, facts: Mapping[str, Any]) -> tuple[FrozenDict, FrozenDict | None]:
+    """The config with what the adapter supplies, and the markers of exactly that (M-411, M-412, L-REQ-15)."""
     filled: dict[str, Any] = {}
     if "maxTokens" not in config and facts.get("defaultMaxTokens") is not None:
         filled["maxTokens"] = facts["defaultMaxTokens"]
     reasoning = facts.get("reasoning") or {}
     if "reasoningEffort" not in config and reasoning.get("defaultEffort") is not None:
         filled["reasoningEffort"] = reasoning["defaultEffort"]
-    effort = filled.get("reasoningEffort", config.get("reasoningEffort"))
+    prepared = FrozenDict({**config, **filled}) if filled else config
+    effort = prepared.get("reasoningEffort")
     if effort is not None and effort not in (reasoning.get("efforts") or ()):
         raise LlmError(
             f'model "{config.get("model")}" does not support reasoning effort "{effort}"',
             "UNSUPPORTED_REASONING_EFFORT",
         )
-    if not filled:
-        return config, FrozenDict()
-    markers: dict[str, Any] = {key: True for key in ("reasoningEffort", "maxTokens") if key in filled}
-    return FrozenDict({**config, **filled}), FrozenDict(markers)
+    markers = adapter_defaults(config, prepared)
+    return prepared, None if markers is None else FrozenDict(freeze(markers))

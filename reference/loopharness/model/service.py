@@ -15,11 +15,12 @@ from loopharness.bus import Bus, Context
 from loopharness.errors import HarnessError
 from loopharness.frozen import FrozenDict, freeze
 from loopharness.model.chunks import Chunk, finish
-from loopharness.model.facts import CALL_FIELDS, check_facts, with_defaults
+from loopharness.model.facts import check_facts, with_defaults
 from loopharness.model.failure import LlmError, normalise_failure
 from loopharness.model.replay import without_foreign_replay_state
 from loopharness.signal import Signal
 from loopspec.kernel.prefix import Prefix
+from loopspec.request import CONFIG_FIELDS
 
 __all__ = [
     "Adapter",
@@ -127,7 +128,8 @@ class PreparedCall:
         service: LlmService,
         registration: Registration,
         config: FrozenDict,
-        adapter_defaults: FrozenDict,
+        adapter_defaults: FrozenDict | None,
+        retry_policy: FrozenDict | None,
         facts: Mapping[str, Any],
     ) -> None:
         self._service = service
@@ -135,7 +137,7 @@ class PreparedCall:
         self._used = False
         self.config: Final = config
         self.adapter_defaults: Final = adapter_defaults
-        self.retry_policy: Final = registration.policies.get(config["provider"])
+        self.retry_policy: Final = retry_policy
         self.context: Final[FrozenDict | None] = freeze(facts.get("context"))
         self.input_modalities: Final = freeze(facts.get("inputModalities"))
 
@@ -153,7 +155,7 @@ class PreparedCall:
 
     def verify(self, request: Mapping[str, Any]) -> None:
         """Raise `INVALID_PREPARED_CALL` naming the first call field that differs from what was prepared."""
-        for field in CALL_FIELDS:
+        for field in CONFIG_FIELDS:
             wanted, found = self.config.get(field), request.get(field)
             if isinstance(wanted, list | tuple) and isinstance(found, list | tuple):
                 wanted, found = tuple(wanted), tuple(found)
@@ -229,15 +231,16 @@ class LlmService:
     async def prepare_call(self, config: Mapping[str, Any], signal: Signal) -> PreparedCall:
         """Bind a proposal to the adapter registered now, and fill in its defaults (M-411, M-412, M-420).
 
-        The adapter is looked up before anything is awaited. Raises `LlmError`: `NO_ADAPTER` for an unknown
+        The adapter and its policy are looked up before anything is awaited. Raises `LlmError`: `NO_ADAPTER` for an unknown
         provider (M-422), `INVALID_MODEL_*` for impossible model facts, `UNSUPPORTED_REASONING_EFFORT`.
         """
         registration = self._find(config.get("provider"))
-        proposal = freeze({key: config[key] for key in CALL_FIELDS if config.get(key) is not None})
+        policy = registration.policies.get(config["provider"])
+        proposal = freeze({key: config[key] for key in CONFIG_FIELDS if config.get(key) is not None})
         facts = await registration.adapter.resolve_model(proposal["provider"], proposal["model"], signal)
         check_facts(facts)
         filled, defaults = with_defaults(proposal, facts)
-        return PreparedCall(self, registration, filled, defaults, facts)
+        return PreparedCall(self, registration, filled, defaults, policy, facts)
 
     # Streaming
 
@@ -317,7 +320,7 @@ class AdapterStream:
             signal = request.get("signal") or Signal()
             facts = await registration.adapter.resolve_model(request["provider"], request["model"], signal)
             check_facts(facts)
-            config = FrozenDict({key: request[key] for key in CALL_FIELDS if request.get(key) is not None})
+            config = FrozenDict({key: request[key] for key in CONFIG_FIELDS if request.get(key) is not None})
             filled, _ = with_defaults(config, facts)
             if filled is not config:
                 request = Request({**request, **filled})
