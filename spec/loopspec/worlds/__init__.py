@@ -1,0 +1,1 @@
+"""Machines within bounded environments, ready to be explored: `world`, and one module per machine."""
