@@ -111,25 +111,33 @@ TABLE: tuple[Disagreement, ...] = (
         "A matter of the log dialect: V0 stores chunks, V4 embeds them. The seed text describes chunks; "
         "`law(profile, session_format=4)` switches it on.",
     ),
+    Disagreement(
+        "stopped_pool_stays_stopped",
+        "Does a call that was no longer parallel keep the pool stopped, even if it turns parallel while it drains?",
+        ("L-TOOL-2", "L-TOOL-3", "T-402", "LR-150"),
+        True,
+        False,
+        False,
+        "The text says that such a call waits for a group of its own; the published procedure asks again at every "
+        "settlement. One question per start gives one answer that everybody can see.",
+    ),
+    Disagreement(
+        "failed_batch_is_completed",
+        "Does a batch whose scheduler failed still record a result for every call that has none?",
+        ("L-TOOL-22", "VD-40", "S-LIF-7", "LR-160"),
+        True,
+        False,
+        False,
+        "Published loops leave calls unanswered in history, and the later format refuses to load such a log. The "
+        "results are those of crash repair: outcome unknown, or never started.",
+    ),
 )
 
 
 class Law:
     """The choices of one profile. Compared and hashed by identity: there is one object per profile and format."""
 
-    __slots__ = (
-        "admission_follows_preparation",
-        "any_disposal_bars_latch",
-        "closing_run_latches",
-        "disposal_drops_latch",
-        "minus_zero_is_refused",
-        "name",
-        "observer_operations_wait",
-        "observers_see_splice_done",
-        "session_format",
-        "streams_are_embedded",
-        "verdict_is_read_a_tick_late",
-    )
+    __slots__ = ("name", "session_format", *[row.field for row in TABLE])
 
     name: str
     session_format: int
@@ -142,6 +150,8 @@ class Law:
     minus_zero_is_refused: Choice
     admission_follows_preparation: Choice
     streams_are_embedded: Choice
+    stopped_pool_stays_stopped: Choice
+    failed_batch_is_completed: Choice
 
     def __init__(self, name: str, session_format: int, choices: dict[str, Choice]) -> None:
         self.name = name
