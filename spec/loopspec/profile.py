@@ -131,6 +131,78 @@ TABLE: tuple[Disagreement, ...] = (
         "Published loops leave calls unanswered in history, and the later format refuses to load such a log. The "
         "results are those of crash repair: outcome unknown, or never started.",
     ),
+    Disagreement(
+        "driver_waits_for_publication",
+        "Is a wake that reaches an unpublished agent kept until `agent/session-start` has been delivered?",
+        ("N-1", "C-TXN-15", "C-SET-7", "R-57", "R-58", "R-59", "INV-19"),
+        True,
+        False,
+        True,
+        "Published loops start the driver at the first wake, so that a turn may open on an agent in no registry.",
+    ),
+    Disagreement(
+        "every_owner_joins",
+        "Does the unload of an owner wait for a teardown that somebody else has begun?",
+        ("N-2", "C-OWN-9", "R-34", "R-35", "INV-20"),
+        True,
+        False,
+        False,
+        "The seed has one quiescence boundary; in published loops an owner ends while its agent still drains.",
+    ),
+    Disagreement(
+        "provider_keeps_order",
+        "Does the unload of the provider drain an agent before it unwinds the agent's scope?",
+        ("N-3", "C-OWN-10", "R-28", "INV-14"),
+        True,
+        False,
+        False,
+        "Published loops unwind every scope at once, so that scoped listeners miss the closing of the turn.",
+    ),
+    Disagreement(
+        "detaches_are_unconditional",
+        "Is the session detached although the dispatch of `agent/disposed` failed?",
+        ("N-4", "C-TDN-14", "C-RBK-6", "R-75"),
+        True,
+        False,
+        True,
+        "Published loops leave the session in its registry for ever, and its id with it.",
+    ),
+    Disagreement(
+        "closing_wake_is_refused_whole",
+        "Does a wake that the closing initiator scope refuses leave an idle agent idle?",
+        ("N-8", "C-REE-6", "R-72"),
+        True,
+        False,
+        False,
+        "Published loops leave the agent running for ever, and the unload waits for it.",
+    ),
+    Disagreement(
+        "disposed_agent_is_silent",
+        "Is a wake refused once the agent has been drained for its disposal?",
+        ("N-7", "C-TDN-17", "R-76"),
+        True,
+        False,
+        False,
+        "Published loops run a ghost turn on a log that nobody watches. Stricter than the seed, which is silent here.",
+    ),
+    Disagreement(
+        "start_notice_is_contained",
+        "Does the creation survive a failure of the dispatch of `agent/session-start` itself?",
+        ("C-TXN-C8", "F25", "C-DSP-2"),
+        True,
+        False,
+        True,
+        "The notice cannot veto, whichever part of its dispatch fails. The later version has no such notice.",
+    ),
+    Disagreement(
+        "created_is_awaited",
+        "Is `agent/created` awaited, listener by listener, and `agent/session-start` gone?",
+        ("N-11", "C-EVT-2", "C-RBK-8", "R-48"),
+        False,
+        False,
+        True,
+        "A matter of the version; the seed describes the synchronous notification.",
+    ),
 )
 
 
@@ -152,6 +224,14 @@ class Law:
     streams_are_embedded: Choice
     stopped_pool_stays_stopped: Choice
     failed_batch_is_completed: Choice
+    driver_waits_for_publication: Choice
+    every_owner_joins: Choice
+    provider_keeps_order: Choice
+    detaches_are_unconditional: Choice
+    closing_wake_is_refused_whole: Choice
+    disposed_agent_is_silent: Choice
+    start_notice_is_contained: Choice
+    created_is_awaited: Choice
 
     def __init__(self, name: str, session_format: int, choices: dict[str, Choice]) -> None:
         self.name = name
