@@ -111,6 +111,10 @@ class Session:
         """True while an append is being decided, committed or published: another one would be refused."""
         return self._publishing
 
+    def now(self) -> int:
+        """The time that an event appended now would get, in Unix milliseconds."""
+        return self._now()
+
     def last(self, type: str) -> FrozenDict | None:
         """The latest event of a type, in constant time."""
         return self._last.get(type)

@@ -83,11 +83,19 @@ class Lists(NamedTuple):
     next_turn: Ids = ()
 
 
+class AlreadyPending(ValueError):
+    """A splice would make a message pending twice (L-IN-6)."""
+
+    def __init__(self, message: int) -> None:
+        super().__init__(f'message "{message}" is already pending')
+        self.message = message
+
+
 def replayed(lists: Lists, target: Target, start: int, removed_count: int, inserted: Ids) -> Lists:
     """One persisted splice applied while a log is loaded (L-IN-16).
 
-    Raises `ValueError("invalid inbox splice")` for coordinates outside the list, and
-    `ValueError('message "<id>" is already pending')` for an id that would be pending twice (L-IN-17).
+    Raises `ValueError("invalid inbox splice")` for coordinates outside the list, and `AlreadyPending` for an id
+    that would be pending twice (L-IN-17).
     """
     items = lists.next_turn if target == "next-turn" else lists.next_step
     if not (0 <= start <= len(items) and 0 <= removed_count <= len(items) - start):
@@ -97,7 +105,7 @@ def replayed(lists: Lists, target: Target, start: int, removed_count: int, inser
     both = after.next_step + after.next_turn
     for message in inserted:
         if both.count(message) > 1:
-            raise ValueError(f'message "{message}" is already pending')
+            raise AlreadyPending(message)
     return after
 
 

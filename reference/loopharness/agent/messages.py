@@ -49,9 +49,11 @@ class Messages:
     Numbers are not used twice. Which of them are pending, only the machine knows.
     """
 
-    __slots__ = ("_by_id", "_by_number", "_last")
+    __slots__ = ("_by_id", "_by_number", "_last", "clash")
 
     def __init__(self) -> None:
+        self.clash = ""
+        """The id of the last message offered that was pending already, or offered twice at once."""
         self._last = 0
         self._by_number: dict[int, FrozenDict] = {}
         self._by_id: dict[str, list[int]] = {}
@@ -71,6 +73,8 @@ class Messages:
             number = offered.get(id) or self.number_of(id, pending)
             if not number or (number in leaving and id not in offered):
                 number = self.number(message)
+            else:
+                self.clash = id
             offered[id] = number
             numbers.append(number)
         return tuple(numbers)

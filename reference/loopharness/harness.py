@@ -1,0 +1,129 @@
+"""The front door: open a harness, make an agent, talk to it.
+
+    async with open_harness() as harness:
+        harness.llm.register_adapter(["mock"], ScriptedAdapter([text("Hello.")]))
+        agent = harness.create_agent("main", AgentOptions(provider="mock", model="m1"))
+        agent.followup("Hi!")
+        await agent.when_idle()
+        print(agent.session.messages[-1])
+
+Everything runs in the harness's own task group: an agent works on while nobody awaits it, and ends with the
+harness, after its turn has been closed in the log.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import anyio
+
+from loopharness.agent import Agent, AgentOptions, Services
+from loopharness.bus import Bus, Context
+from loopharness.frozen import FrozenDict, freeze
+from loopharness.model.service import LlmService
+from loopharness.prompt import SystemPrompt
+from loopharness.session import Session, Sessions, wall_clock
+from loopharness.tools.registry import ToolRegistry
+from loopspec.log.repair import repair
+from loopspec.log.types import Dialect
+from loopspec.profile import Profile, law
+
+__all__ = ["Harness", "open_harness"]
+
+
+class Harness:
+    """Bus, services and agents of one process. Made by `open_harness`."""
+
+    def __init__(
+        self, group: anyio.abc.TaskGroup, profile: Profile, session_format: int, now: Callable[[], int]
+    ) -> None:
+        self.bus: Final = Bus()
+        self.context: Final[Context] = self.bus.root
+        self.sessions: Final = Sessions(self.bus)
+        self.llm: Final = LlmService(self.bus)
+        self.tools: Final = ToolRegistry(self.bus)
+        self.prompt: Final = SystemPrompt(self.bus)
+        self.profile: Final = profile
+        self.session_format: Final = session_format
+        self.agents: Final[dict[str, Agent]] = {}
+        self._group = group
+        self._now = now
+
+    def on(self, name: str, listener: Callable[..., Any]) -> Callable[[], None]:
+        """Listen to an event of any agent; the answer stops that."""
+        return self.context.on(name, listener)
+
+    async def create_agent(
+        self,
+        session_id: str | None = None,
+        options: AgentOptions | None = None,
+        *,
+        header: Mapping[str, Any] | None = None,
+        events: Iterable[Mapping[str, Any]] = (),
+    ) -> Agent:
+        """A live agent over a new session, or over the events of one that is taken up again.
+
+        `header` and `events` are those of a stored session; its format decides the dialect. Raises `ValueError`
+        when the id is taken, or when the log holds an impossible inbox splice.
+        """
+        row = dict(header) if header is not None else self._fresh_header(session_id or str(uuid.uuid4()))
+        version = row["version"]
+        dialect: Dialect = "v4" if version == 4 else "v0"
+        session = Session(row, dialect=dialect, now=self._now, events=[_frozen(event) for event in events])
+        if header is not None:
+            _begin_lifecycle(session)
+        key = object()
+        services = Services(self.bus, self.llm, self.tools, self.prompt)
+        agent = Agent(session, services, options or AgentOptions(), law(self.profile, version), key)
+        self.sessions.enter(session, self.context.scope(key, f"agent {session.id}"))
+        self.agents[agent.id] = agent
+        await self._group.start(agent.live)
+        self.sessions.announce(session)
+        return agent
+
+    async def dispose_agent(self, agent: Agent) -> None:
+        """Cancel with cause `disposed`, wait until idle, and take the agent off the list (L-DSP-1)."""
+        if self.agents.pop(agent.id, None) is not None:
+            agent.cancel({"kind": "disposed"})
+            await agent.when_idle()
+
+    def _fresh_header(self, id: str) -> dict[str, Any]:
+        row: dict[str, Any] = {"type": "session", "version": self.session_format, "id": id, "createdAt": self._now()}
+        if self.session_format == 4:
+            row["isSeeded"] = False
+        row["delegationDepth"] = 0
+        return row
+
+
+def _frozen(event: Mapping[str, Any]) -> FrozenDict:
+    return event if isinstance(event, FrozenDict) else freeze(dict(event))
+
+
+def _begin_lifecycle(session: Session) -> None:
+    """Close what a crash left open, then mark where the present lifecycle begins (S-REP-3, S-FRK-1)."""
+    for closer in repair(session.dialect, session.events):
+        session.append(closer["type"], closer["data"], closer.get("surfaceOp"), closer.get("sourceEventSeqs"))
+    if not session.events or session.events[-1]["type"] != "session/end-seed":
+        session.append("session/end-seed", {})
+
+
+@asynccontextmanager
+async def open_harness(
+    profile: Profile = "seed", session_format: int = 4, now: Callable[[], int] = wall_clock
+) -> AsyncIterator[Harness]:
+    """A harness for the time of an `async with` block, on asyncio or trio.
+
+    `profile` says which law its agents follow (`loopspec.profile`), `session_format` (0 or 4) what new sessions
+    are written in, `now` gives Unix milliseconds. Leaving the block disposes every agent: turns are closed in the
+    log first, and work that ignores its signal is waited for. When the block is cancelled from outside there is
+    no such patience.
+    """
+    async with anyio.create_task_group() as group:
+        harness = Harness(group, profile, session_format, now)
+        yield harness
+        for agent in list(harness.agents.values()):
+            await harness.dispose_agent(agent)
+        group.cancel_scope.cancel()
