@@ -428,7 +428,11 @@ def stopping_done(s: Driver, answer: Answer) -> Outcome[Driver]:
     return go(s, ("propose", "next-step"))
 
 
-MACHINE: Machine[Driver] = Machine(rules, waits)
+UNSETTLED = frozenset({"project", "take_steps", "take_prompt", "turn_ended"})
+"""Frames behind a record that the state has not caught up with: a splice before its lists change (L-IN-9), and the end
+of a turn whose signal is still in place (CW18). What waited for the log begins after them."""
+
+MACHINE: Machine[Driver] = Machine(rules, waits, UNSETTLED)
 
 
 def initial(law: Law, last_turn: int = 0, lists: inbox.Lists = inbox.Lists()) -> Config[Driver]:  # noqa: B008

@@ -20,7 +20,9 @@ means *the listeners are done*. The log is locked for every call made from insid
 appends are not re-entrant (L-LOG-3), and the rule's `refused` frame follows instead.
 
 **Waiting operations.** A law may let operations that answer nothing wait until the log is free (`Machine.waits`).
-They are kept in order in `Config.waiting` and begin at the first `step` that finds no log window open.
+They are kept in order in `Config.waiting` and begin when the observers of the record are done: before the next
+effect, so that a later record cannot overtake them. Only behind an *unsettled* record (`Machine.unsettled`) they wait
+for one effect more, because the state does not agree with the log yet.
 
 Nothing here is about agents. A configuration is a value: hashable, comparable, cheap to copy.
 """
@@ -158,9 +160,16 @@ def never_waits(core: Any, operation: Operation) -> bool:
 class Machine(Generic[S]):
     """A book of rules made to run: `call`, `resume`, `step` and `refuse`, each a pure function of a configuration."""
 
-    def __init__(self, rules: Mapping[str, Rule], waits: Callable[[S, Operation], bool] = never_waits) -> None:
+    def __init__(
+        self,
+        rules: Mapping[str, Rule],
+        waits: Callable[[S, Operation], bool] = never_waits,
+        unsettled: frozenset[str] = frozenset(),
+    ) -> None:
+        """`unsettled` names the frames that catch up with the record before them: nothing begins in between."""
         self.rules = rules
         self.waits = waits
+        self.unsettled = unsettled
 
     def call(self, config: Config[S], operation: Operation) -> Config[S]:
         """Begin an operation from outside; the configuration after it needs a `step` (unless the operation waits).
@@ -195,14 +204,25 @@ class Machine(Generic[S]):
             outcome = self.rules[frame[0]](outcome[1], *frame[1:])
         return outcome
 
+    def may_begin(self, config: Config[S]) -> bool:
+        """True when the next step begins a waiting operation: the log is free, or its observers have just finished."""
+        if not config.waiting:
+            return False
+        if not log_is_locked(config):
+            return True
+        top = config.stack[-1]
+        return top.window == "log" and not top.locked and top.frame[0] not in self.unsettled
+
     def step(self, config: Config[S]) -> Move[S]:
         """The next effect of the innermost activation; any open window of it is thereby over.
 
         Raises `Illegal` when nothing runs.
         """
         core, stack, parked, waiting = config
-        if waiting and not log_is_locked(config):
+        if waiting and self.may_begin(config):
             operation = waiting[0]
+            if stack and stack[-1].window == "log":
+                stack = (*stack[:-1], stack[-1]._replace(window="closed"))
             begun = (*stack, Activation(operation, "closed", False))
             return Move("begin", operation, Config(core, begun, parked, waiting[1:]))
         if not stack:
@@ -237,7 +257,7 @@ class Machine(Generic[S]):
         Raises `Illegal` when the next effect is not an append.
         """
         core, stack, parked, waiting = config
-        if not stack or (waiting and not log_is_locked(config)):
+        if not stack or self.may_begin(config):
             raise Illegal("no append to refuse")
         verb, after, effect, _, refused = self.speak(core, stack[-1].frame)
         if verb != "append":

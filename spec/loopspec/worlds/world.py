@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from loopspec.kernel.graph import Graph
-from loopspec.kernel.machine import Answer, Config, Effect, Machine, Operation, may_call
+from loopspec.kernel.machine import Answer, Config, Effect, Machine, Operation
 from loopspec.kernel.report import Exploration
 from loopspec.kernel.system import Label
 
@@ -233,7 +233,7 @@ def named_law(graph: Graph[Node]) -> Graph[Node]:
 def rules_of(machine: Machine[Any], node: Node) -> tuple[str, ...]:
     """The rules that speak in the next step of a node: the rule of the frame, and those it goes on to."""
     config = node.config
-    if not config.stack or (config.waiting and not may_call(config)):
+    if not config.stack or machine.may_begin(config):
         return ()
     core, frame = config.core, config.stack[-1].frame
     spoken = [frame[0]]
