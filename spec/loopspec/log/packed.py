@@ -108,7 +108,7 @@ def _require_keys(value: Json, path: tuple[str | int, ...], needed: set[str], op
 
 def _require_integer(value: Json, path: tuple[str | int, ...], least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= SAFE_INTEGER:
-        kind = "a non-negative safe integer" if least == 0 else "a safe integer"
+        kind = {0: "a non-negative safe integer", 1: "a positive safe integer"}.get(least, "a safe integer")
         raise PackedError(path, f"must be {kind}")
     return value
 

@@ -1,0 +1,829 @@
+"""The checker's fold: everything that the rules of a whole log need to know, kept up to date row by row.
+
+One pass is enough (`S-LNT-202`): the open turn and step, the calls of the step, the surface, the last header and
+context, the inbox lists, the open brackets and the id sets. A `Log` belongs to one run over one log; it is never
+handed out. Nothing here judges: a broken row is folded as far as it makes sense, and the rules say what is wrong.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from loopspec import stream
+from loopspec import surface as surfaces
+from loopspec.log.repair import OpenWork
+from loopspec.log.types import KNOWN_TYPES, RETIRED_TYPES, SURFACE_TYPES, VERSIONS, Dialect
+from loopspec.values import Record
+
+STEP_SCOPED = frozenset(
+    "system/message developer/message assistant/message assistant/chunk assistant/attempt "
+    "tool/call tool/result llm/retry llm/retry-started".split()
+)
+"""Events that name the open turn and step (`session-log` 4.1)."""
+DISPATCH_STARTS = frozenset(("tool/code-dispatch-start", "tool/ptc-dispatch-start"))
+DISPATCH_ENDS = frozenset(("tool/code-dispatch", "tool/ptc-dispatch"))
+OPAQUE_ID = "{{messageId}}"
+"""The placeholder of some snapshot logs for every message id."""
+NONE: dict[str, Any] = {}
+
+
+def is_int(value: object) -> bool:
+    """An integer and not a boolean."""
+    return type(value) is int
+
+
+def record(value: object) -> dict[str, Any]:
+    """The value itself when it is an object, else an empty one."""
+    return value if type(value) is dict else NONE
+
+
+def items(value: object) -> list[Any]:
+    """The value itself when it is an array, else an empty one."""
+    return value if type(value) is list else []
+
+
+class Row:
+    """One event (or one packed run of chunk events) as the rules see it. `data` is `{}` when it is not an object."""
+
+    __slots__ = (
+        "chunk",
+        "content",
+        "count",
+        "data",
+        "frame",
+        "index",
+        "judged",
+        "line",
+        "message",
+        "offset",
+        "packed",
+        "raw",
+        "settlement",
+        "shape",
+        "step",
+        "surface_breaches",
+        "time",
+        "turn",
+        "unpacked_text",
+        "type",
+    )
+
+    def __init__(self, raw: dict[str, Any], line: int, index: int, frame: int = 0, offset: int = 0) -> None:
+        self.raw = raw
+        self.line = line
+        self.index = index
+        self.frame = frame
+        self.offset = offset
+        self.type: Any = raw.get("type")
+        self.time: Any = raw.get("time")
+        self.data: dict[str, Any] = record(raw.get("data"))
+        self.turn: Any = self.data.get("turn")
+        self.step: Any = self.data.get("step")
+        self.count = 1
+        self.packed = False
+        self.chunk: dict[str, Any] | None = None
+        self.judged: tuple[stream.Grammar, tuple[stream.Violation, ...]] | None = None
+        self.message: dict[str, Any] = NONE
+        self.content: list[Any] = []
+        self.settlement: stream.Settlement | None = None
+        self.shape: str | None = None
+        self.surface_breaches: tuple[surfaces.Breach, ...] = ()
+        self.unpacked_text: str | None = None
+
+    @property
+    def op(self) -> Any:
+        return self.raw.get("surfaceOp")
+
+    @property
+    def sources(self) -> Any:
+        return self.raw.get("sourceEventSeqs")
+
+    @property
+    def appends(self) -> bool:
+        """Whether the row is folded as an append: anything that does not at least claim to be a replace."""
+        op = self.raw.get("surfaceOp")
+        return op == "append" or type(op) is not dict or op.get("op") != "replace"
+
+    def replaces(self, dialect: int) -> tuple[int, int] | None:
+        """The endpoints of a well-formed replace, else None (`S-SUR-2`)."""
+        op = self.raw.get("surfaceOp")
+        if type(op) is not dict or op.get("op") != "replace" or len(op) != 3:
+            return None
+        start, end = (op.get("start"), op.get("end")) if dialect == 0 else (op.get("startSeq"), op.get("endSeq"))
+        return (start, end) if type(start) is int and type(end) is int else None
+
+
+class Node:
+    """A current surface node: what later rules must know about it."""
+
+    __slots__ = ("anchor", "call", "calls", "kind", "line", "results")
+
+    def __init__(self, kind: str, line: int) -> None:
+        self.kind = kind
+        self.line = line
+        self.calls: tuple[str, ...] = ()
+        self.call: str | None = None
+        self.anchor: int | None = None
+        self.results: set[int] = set()
+
+    def __copy__(self) -> Node:
+        twin = Node(self.kind, self.line)
+        twin.calls, twin.call, twin.anchor, twin.results = self.calls, self.call, self.anchor, set(self.results)
+        return twin
+
+
+class Call:
+    """An advertised tool call of the open step."""
+
+    __slots__ = ("block", "line", "order", "result", "seq")
+
+    def __init__(self, block: dict[str, Any], order: int) -> None:
+        self.block = block
+        self.order = order
+        self.seq: int | None = None
+        self.line = 0
+        self.result: int | None = None
+
+
+class Bracket:
+    """An open compaction (`S-LNT-96` to `98`)."""
+
+    __slots__ = ("checkpoint", "id", "line", "range", "seq", "summaries", "turn")
+
+    def __init__(self, row: Row) -> None:
+        self.id: Any = row.data.get("compactionId")
+        self.turn: Any = row.data.get("turn")
+        self.line = row.line
+        self.seq = row.index
+        self.summaries = 0
+        self.range: tuple[Any, Any] | None = None
+        self.checkpoint = False
+
+
+class Pledge:
+    """A place in the log that something later must answer for: a claimed message, a skipped call, a scheduled retry."""
+
+    __slots__ = ("done", "key", "line", "seq", "value")
+
+    def __init__(self, key: Any, row: Row, value: Any = None) -> None:
+        self.key = key
+        self.line = row.line
+        self.seq = row.index
+        self.value = value
+        self.done = False
+
+
+class Log:
+    """The state of the fold. See the module text."""
+
+    def __init__(
+        self,
+        header: dict[str, Any],
+        dialect: int,
+        *,
+        snapshot: bool = False,
+        foreign: bool = False,
+        place: tuple[str, str] | None = None,
+        generation: int | None = None,
+    ) -> None:
+        self.header_row = header
+        self.format = dialect
+        self.snapshot = snapshot
+        self.foreign = foreign
+        self.place = place
+        self.generation = generation
+        self.dialect: Dialect = VERSIONS[dialect]
+        self.surface_types = SURFACE_TYPES[self.dialect]
+        self.known_types = KNOWN_TYPES[self.dialect]
+        self.retired_types = RETIRED_TYPES[self.dialect]
+        self.no_seq = False
+        self.no_time = False
+        self.torn = False
+        # rows
+        self.index = 0
+        self.line = 1
+        self.time: int | None = None
+        self.last_type: str | None = None
+        self.before_created: Pledge | None = None
+        created = header.get("createdAt")
+        self.created_at: int | None = created if type(created) is int else None
+        # seeds
+        seed = header.get("seedLength")
+        self.seed_length: int = seed if type(seed) is int else 0
+        self.seed_types: dict[int, Any] = {}
+        self.inherited_marker = False
+        self.inherited = self.seed_length
+        self.seeded = bool(header.get("isSeeded")) or self.seed_length > 0
+        # turns and steps
+        self.turn: int | None = None
+        self.turn_line = 0
+        self.last_turn = 0
+        self.step: int | None = None
+        self.last_step = 0
+        self.hit_ceiling = False
+        self.interrupted_end: Pledge | None = None
+        self.interrupted_messages: list[Pledge] = []
+        self.skipped_calls: list[Pledge] = []
+        self.skipped_in_step = False
+        # surface
+        self.surface = surfaces.empty(self.dialect)
+        self.nodes: dict[int, Node] = {}
+        self.message_ids: dict[str, int] = {}
+        self.human_seqs: set[int] = set()
+        self.last_surface_in_step: Pledge | None = None
+        # the step's stream and calls
+        self.anchor: int | None = None
+        self.assembly = stream.EMPTY
+        self.grammar = stream.GRAMMAR_START
+        self.attempt_ranges: list[tuple[int, int]] = []
+        self.attempt_line = 0
+        self.calls: dict[str, Call] = {}
+        self.unanswered = 0
+        self.last_result_order = -1
+        # requests
+        self.header: dict[str, Any] | None = None
+        self.header_tools: frozenset[str] | None = None
+        self.header_tool_tables: dict[int, list[Any]] = {}
+        self.header_since_seed = True
+        self.headerless_stream = False
+        self.context: dict[str, Any] | None = None
+        # inbox
+        self.inbox: dict[str, list[Any]] = {"next-turn": [], "next-step": []}
+        self.claims: dict[Any, Pledge] = {}
+        self.ever_claimed: set[Any] = set()
+        # brackets
+        self.bracket: Bracket | None = None
+        self.prune: Pledge | None = None
+        self.retry_counts: dict[tuple[Any, ...], tuple[int, Any]] = {}
+        self.retry_ids: dict[Any, tuple[Any, ...]] = {}
+        self.scheduled_retry: Pledge | None = None
+        self.commands: dict[Any, bool] = {}
+        self.approvals: dict[Any, bool] = {}
+        self.dispatches: dict[Any, Pledge] = {}
+        self.dispatch_ids: set[Any] = set()
+        self.children: set[Any] = set()
+
+    @property
+    def last_seq(self) -> int:
+        return self.index - 1
+
+    def config(self) -> dict[str, Any]:
+        """The `config` of the last request header, or `{}`."""
+        return record((self.header or NONE).get("config"))
+
+    def shadowed(self, row: Row) -> list[int] | None:
+        """The nodes that a replace removes, or None when it is no legal replace (`S-SUR-3`)."""
+        ends = row.replaces(self.format)
+        if ends is None:
+            return None
+        first, last = self.surface.nodes.position(ends[0]), self.surface.nodes.position(ends[1])
+        if first is None or last is None or first > last:
+            return None
+        return list(self.surface.nodes[first : last + 1])
+
+    def open_work(self) -> OpenWork:
+        """What stands open here, in the form that the repair rules take (`S-REP-2`)."""
+        pending = tuple((call_id, call.seq) for call_id, call in self.calls.items() if call.result is None)
+        return OpenWork(self.turn, self.step, pending, self.index, self.time or 0)
+
+    def fork(self) -> Log:
+        """An independent copy, for trying another reading of the rows that follow."""
+        twin = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, dict):
+                setattr(twin, name, {key: _twin(item) for key, item in value.items()})
+            elif isinstance(value, list | set | Bracket):
+                setattr(twin, name, copy.copy(value))
+        return twin
+
+
+def _twin(item: Any) -> Any:
+    return copy.copy(item) if isinstance(item, Node | Call | list) else item
+
+
+# -- looking at a row against the log --------------------------------------------------------------------------
+
+
+def prepare(log: Log, row: Row) -> None:
+    """Fill in what the rules need to know about this row: its message, its chunk, what its stream settles to."""
+    kind = row.type
+    if kind == "assistant/chunk":
+        if row.chunk is None:
+            row.chunk = record(row.data.get("chunk"))
+        row.judged = _judge(attempt_grammar(log), row.chunk)
+    elif kind == "user/message":
+        row.message = row.data
+        row.content = items(row.data.get("content"))
+    elif type(kind) is str and kind in log.surface_types:
+        row.message = record(row.data.get("message"))
+        row.content = items(row.message.get("content"))
+    if kind == "assistant/message" or kind == "assistant/attempt":
+        _settle(log, row)
+    if "surfaceOp" in row.raw or "sourceEventSeqs" in row.raw or kind in log.surface_types or kind == "image/offload":
+        row.surface_breaches = _surface_breaches(log, row)
+
+
+def _surface_breaches(log: Log, row: Row) -> tuple[surfaces.Breach, ...]:
+    try:
+        return surfaces.breaches(log.surface, row.raw, row.index)
+    except (KeyError, TypeError, AttributeError, IndexError):
+        return ()
+
+
+def attempt_grammar(log: Log) -> stream.Grammar:
+    """The grammar state before the next chunk: a failed finish ends its attempt, so the next chunk opens another."""
+    return stream.GRAMMAR_START if log.grammar.finish in ("error", "aborted") else log.grammar
+
+
+def _judge(grammar: stream.Grammar, chunk: Record) -> tuple[stream.Grammar, tuple[stream.Violation, ...]] | None:
+    try:
+        return stream.judge(grammar, chunk)
+    except (KeyError, TypeError, AttributeError):
+        return None
+
+
+def stream_chunks(records: object) -> list[Record]:
+    """The chunks of an embedded stream; a packed run comes out as one joined delta (`S-CHK-20`)."""
+    chunks: list[Record] = []
+    for item in items(records):
+        kind = item["type"]
+        chunks.append(item["chunk"] if kind == "chunk" else joined_chunk(kind, item))
+    return chunks
+
+
+def joined_chunk(kind: str, run: Record) -> dict[str, Any]:
+    """One delta that stands for a packed run: assembling it gives the same as assembling its members (`S-CHK-10`)."""
+    if kind == "tool-call-chunks":
+        named = {"name": run["name"]} if "name" in run else NONE
+        return {
+            "type": "tool-call-delta",
+            "index": run["index"],
+            "id": run["id"],
+            **named,
+            "argumentsDelta": "".join(run["args"]),
+        }
+    delta = "text-delta" if kind == "text-chunks" else "reasoning-delta"
+    return {"type": delta, "index": run["index"], "text": "".join(run["texts"])}
+
+
+def _settle(log: Log, row: Row) -> None:
+    try:
+        if log.format == 0:
+            assembly = log.assembly if log.attempt_ranges else None
+        else:
+            chunks = stream_chunks(row.data.get("stream"))
+            assembly = stream.assemble(chunks) if chunks else None
+            grammar = stream.GRAMMAR_START
+            found: tuple[stream.Violation, ...] = ()
+            for chunk in chunks:
+                grammar, breaches = stream.judge(grammar, chunk)
+                found += breaches
+            row.judged = (grammar, found)
+        if assembly is not None:
+            row.chunk = dict(assembly.finish or NONE)
+            interrupted = row.data.get("interrupted") is True
+            row.settlement = stream.settle_interrupted(assembly) if interrupted else stream.settle(assembly)
+    except (KeyError, TypeError, AttributeError, ValueError):
+        row.judged = None
+        row.settlement = None
+
+
+# -- taking a row in -------------------------------------------------------------------------------------------
+
+
+def advance(log: Log, row: Row) -> None:
+    """Fold one row. Called after the rules have seen it."""
+    kind = row.type
+    take = _TAKE.get(kind) if type(kind) is str else None
+    if take is not None:
+        take(log, row)
+    if type(kind) is str and kind in log.surface_types:
+        _take_surface(log, row)
+    if log.prune is not None and kind != "compaction/prune":
+        log.prune = None
+    if log.interrupted_end is not None and kind != "turn/end":
+        log.interrupted_end = None
+    if log.seed_length and log.seed_length - 1 <= row.index <= log.seed_length:
+        log.seed_types[row.index] = kind
+    if type(row.time) is int:
+        early = log.created_at is not None and row.time < log.created_at
+        if early and log.before_created is None and (log.time is None or row.time >= log.time):
+            _note_early(log, row)
+        log.time = row.time
+    log.last_type = kind
+    log.index = row.index + row.count
+    log.line = row.line
+
+
+def _note_early(log: Log, row: Row) -> None:
+    """Remember the first event that is older than the session, unless it is inherited (`S-LNT-19`)."""
+    if row.index >= log.seed_length:
+        log.before_created = Pledge("early", row, row.time)
+
+
+def _take_turn_start(log: Log, row: Row) -> None:
+    number = row.turn if type(row.turn) is int else log.last_turn + 1
+    log.turn = number
+    log.turn_line = row.line
+    log.last_turn = number
+    log.step = None
+    log.last_step = 0
+    log.hit_ceiling = False
+    log.interrupted_messages = []
+    log.skipped_calls = []
+    log.claims = {}
+    _close_step(log)
+
+
+def _take_turn_end(log: Log, row: Row) -> None:
+    log.turn = None
+    log.step = None
+    _close_step(log)
+    log.dispatches = {}
+    log.claims = {}
+    reason = record(row.data.get("reason")).get("kind")
+    log.interrupted_end = Pledge("interrupted", row) if reason == "interrupted" else None
+    if log.bracket is not None and reason not in ("interrupted", "forked"):
+        log.bracket = None  # reported once, at this turn end
+
+
+def _take_step_start(log: Log, row: Row) -> None:
+    number = row.step if type(row.step) is int else log.last_step + 1
+    log.step = number
+    log.last_step = number
+    _close_step(log)
+
+
+def _take_step_end(log: Log, row: Row) -> None:
+    log.claims = {key: held for key, held in log.claims.items() if held.value > log.last_step}
+    log.step = None
+    _close_step(log)
+
+
+def _close_step(log: Log) -> None:
+    log.anchor = None
+    log.calls = {}
+    log.unanswered = 0
+    log.last_result_order = -1
+    log.skipped_in_step = False
+    log.last_surface_in_step = None
+    log.scheduled_retry = None
+    _reset_attempt(log)
+
+
+def _reset_attempt(log: Log) -> None:
+    if log.attempt_ranges:
+        log.assembly = stream.EMPTY
+        log.attempt_ranges = []
+    log.grammar = stream.GRAMMAR_START
+
+
+def _take_chunk(log: Log, row: Row) -> None:
+    if log.header is None:
+        log.headerless_stream = True
+    if row.judged is None or row.chunk is None:
+        return
+    if log.grammar.finish is not None:
+        _reset_attempt(log)
+    log.grammar = row.judged[0]
+    try:
+        log.assembly = stream.absorb(log.assembly, row.chunk)
+    except (KeyError, TypeError, AttributeError):
+        return
+    if log.attempt_ranges and log.attempt_ranges[-1][1] == row.index:
+        log.attempt_ranges[-1] = (log.attempt_ranges[-1][0], row.index + row.count)
+    else:
+        log.attempt_ranges.append((row.index, row.index + row.count))
+    if log.grammar.finish == "max-tokens":
+        log.hit_ceiling = True
+
+
+def _take_attempt(log: Log, row: Row) -> None:
+    if log.header is None:
+        log.headerless_stream = True
+    if row.chunk is not None and row.chunk.get("kind") == "max-tokens":
+        log.hit_ceiling = True
+    log.last_surface_in_step = None
+
+
+def _take_assistant(log: Log, row: Row) -> None:
+    _take_attempt(log, row)
+    if not row.appends:
+        return
+    log.anchor = row.index
+    _reset_attempt(log)
+    if row.data.get("interrupted") is True:
+        log.interrupted_messages.append(Pledge("interrupted", row))
+    log.calls = {}
+    for block in row.content:
+        if record(block).get("type") == "tool-call" and type(block.get("id")) is str and block["id"] not in log.calls:
+            log.calls[block["id"]] = Call(block, len(log.calls))
+    log.unanswered = len(log.calls)
+    log.last_result_order = -1
+
+
+def _take_call(log: Log, row: Row) -> None:
+    call = log.calls.get(row.data.get("callId")) if type(row.data.get("callId")) is str else None
+    if call is not None and call.seq is None:
+        call.seq = row.index
+        call.line = row.line
+
+
+def result_call_id(row: Row) -> str | None:
+    """The call that a tool result answers, by its source (`S-MSG-3`, `S-MSG-4`)."""
+    call_id = record(row.message.get("source")).get("callId")
+    return call_id if type(call_id) is str else None
+
+
+def result_is_error(log: Log, row: Row) -> object:
+    """The `isError` of a tool result in either dialect."""
+    if log.format == 0:
+        return record(row.content[0] if row.content else None).get("isError")
+    return row.message.get("isError")
+
+
+def error_code(row: Row) -> object:
+    """The `error.code` of a tool result, or None."""
+    return record(row.data.get("error")).get("code")
+
+
+def _take_result(log: Log, row: Row) -> None:
+    if not row.appends:
+        return
+    call = log.calls.get(result_call_id(row) or "")
+    if call is not None and call.result is None:
+        call.result = row.index
+        log.unanswered -= 1
+        log.last_result_order = max(log.last_result_order, call.order)
+    if error_code(row) == "ABORTED_BEFORE_DISPATCH":
+        log.skipped_calls.append(Pledge(result_call_id(row), row))
+        log.skipped_in_step = True
+
+
+def _take_header(log: Log, row: Row) -> None:
+    log.header = record(row.data.get("header"))
+    tools = log.header.get("tools")
+    log.header_tools = (
+        None
+        if type(tools) is str
+        else frozenset(
+            name
+            for tool in items(tools)
+            for name in [tool if type(tool) is str else record(tool).get("name")]
+            if type(name) is str
+        )
+    )
+    if log.format == 4:
+        log.header_tool_tables[row.index] = items(tools)
+    log.header_since_seed = True
+
+
+def _take_context(log: Log, row: Row) -> None:
+    log.context = row.data
+
+
+def _take_end_seed(log: Log, row: Row) -> None:
+    log.header_since_seed = False
+    log.bracket = None
+    if log.format == 4 and row.data.get("inherited") is True:
+        log.inherited_marker = True
+        log.inherited = row.index
+        log.children = set()
+        log.before_created = None
+    if log.format == 0 and row.index in (log.seed_length, log.seed_length - 1) and log.seed_length:
+        log.inbox = {"next-turn": [], "next-step": []}
+
+
+def _take_splice(log: Log, row: Row) -> None:
+    target = row.data.get("target")
+    pending = log.inbox.get(target) if type(target) is str else None
+    start, removed = row.data.get("start"), row.data.get("removedCount", 0)
+    if pending is None or type(start) is not int or type(removed) is not int or start < 0 or removed < 0:
+        return
+    inserted = [record(message).get("id") for message in items(row.data.get("inserted"))]
+    taken = pending[start : start + removed]
+    pending[start : start + removed] = inserted
+    if taken and not inserted and row.data.get("outcome") is None:
+        for message_id in taken:
+            if type(message_id) is str:
+                log.ever_claimed.add(message_id)
+                log.claims[message_id] = Pledge(message_id, row, log.last_step + 1)
+
+
+def _take_user(log: Log, row: Row) -> None:
+    message_id = row.message.get("id")
+    if type(message_id) is str:
+        log.claims.pop(message_id, None)
+    if record(row.message.get("source")).get("kind") == "user" and row.appends:
+        log.human_seqs.add(row.index)
+
+
+def _take_retry(log: Log, row: Row) -> None:
+    key = retry_chain(row)
+    retry, retry_id = row.data.get("retry"), row.data.get("retryId")
+    log.retry_counts[key] = (retry if type(retry) is int else 0, retry_id)
+    if type(retry_id) is str:
+        log.retry_ids[retry_id] = key
+    log.scheduled_retry = Pledge((retry_id, retry), row)
+    _reset_attempt(log)
+
+
+def retry_chain(row: Row) -> tuple[Any, ...]:
+    """What a chain of retries belongs to (`S-LNT-93`)."""
+    return tuple(repr(row.data.get(name)) for name in ("turn", "step", "provider", "policyKey"))
+
+
+def _take_retry_started(log: Log, row: Row) -> None:
+    log.scheduled_retry = None
+
+
+def _take_compaction_start(log: Log, row: Row) -> None:
+    log.bracket = Bracket(row)
+
+
+def _take_summary(log: Log, row: Row) -> None:
+    if log.bracket is not None:
+        log.bracket.summaries += 1
+        span = record(row.data.get("shadowedRange"))
+        log.bracket.range = (span.get("start"), span.get("end"))
+
+
+def _take_compaction_end(log: Log, row: Row) -> None:
+    log.bracket = None
+
+
+def _take_prune(log: Log, row: Row) -> None:
+    log.prune = Pledge("prune", row, row.data)
+
+
+def _take_opened(name: str, ids: str) -> Any:
+    def take(log: Log, row: Row) -> None:
+        key = row.data.get(name)
+        if type(key) is str:
+            getattr(log, ids)[key] = False
+
+    return take
+
+
+def _take_closed(name: str, ids: str) -> Any:
+    def take(log: Log, row: Row) -> None:
+        key = row.data.get(name)
+        if type(key) is str:
+            getattr(log, ids)[key] = True
+
+    return take
+
+
+def _take_dispatch_start(log: Log, row: Row) -> None:
+    key = row.data.get("subCallId")
+    if type(key) is str:
+        log.dispatches[key] = Pledge(key, row, row.data.get("rootCallId"))
+        log.dispatch_ids.add(key)
+
+
+def _take_dispatch_end(log: Log, row: Row) -> None:
+    key = row.data.get("subCallId")
+    if type(key) is str:
+        log.dispatches.pop(key, None)
+
+
+def _take_catalog(log: Log, row: Row) -> None:
+    key = row.data.get("childId")
+    if type(key) is str:
+        log.children.add(key)
+
+
+# -- the surface -----------------------------------------------------------------------------------------------
+
+
+def _take_surface(log: Log, row: Row) -> None:
+    if row.appends:
+        node = _node(row)
+        log.nodes[row.index] = node
+        message_id = row.message.get("id")
+        if type(message_id) is str:
+            log.message_ids.setdefault(message_id, row.index)
+        if node.kind == "tool/result" and log.anchor is not None and log.anchor in log.nodes:
+            node.anchor = log.anchor
+            log.nodes[log.anchor].results.add(row.index)
+    else:
+        shadowed = log.shadowed(row)
+        if shadowed is None:
+            return
+        _replace(log, row, shadowed)
+    _move_surface(log, row)
+    if log.step is not None:
+        log.last_surface_in_step = Pledge("surface", row, row.time)
+    bracket = log.bracket
+    if bracket is not None and bracket.summaries and row.type == "user/message" and not row.appends:
+        bracket.checkpoint = True
+
+
+def _move_surface(log: Log, row: Row) -> None:
+    try:
+        event = slim(row)
+        log.surface = surfaces.advance(log.surface, event, row.index)
+    except (KeyError, TypeError, AttributeError):
+        # A node without the shape of its type still takes its place, so that later rows are judged rightly.
+        operation = "append" if row.appends else row.op
+        hollow = {"type": "assistant/message", "surfaceOp": operation, "data": {"message": {"content": []}}}
+        log.surface = surfaces.advance(log.surface, hollow, row.index)
+
+
+def _take_offload(log: Log, row: Row) -> None:
+    try:
+        log.surface = surfaces.advance(log.surface, row.raw, row.index)
+    except (KeyError, TypeError, AttributeError):
+        return
+
+
+def slim(row: Row) -> dict[str, Any]:
+    """The event without the texts of its message: all that the surface rules need, in bounded memory."""
+    operation = "append" if row.appends else row.op
+    if row.type == "user/message":
+        return {"type": row.type, "surfaceOp": operation, "data": {**row.data, "content": _slim_blocks(row.content)}}
+    message = {**row.message, "content": _slim_blocks(row.content)}
+    data = {name: value for name, value in row.data.items() if name not in ("stream", "usage")}
+    return {"type": row.type, "surfaceOp": operation, "data": {**data, "message": message}}
+
+
+def _slim_blocks(content: list[Any]) -> list[Any]:
+    return [
+        {**block, "content": _slim_blocks(items(block["content"]))}
+        if "content" in block
+        else {name: value for name, value in block.items() if name not in ("text", "arguments")}
+        for block in content
+    ]
+
+
+def _replace(log: Log, row: Row, shadowed: list[int]) -> None:
+    node = _node(row)
+    if row.type == "tool/result" and len(shadowed) == 1:
+        old = log.nodes[shadowed[0]]
+        node.anchor = old.anchor
+        if old.anchor is not None and old.anchor in log.nodes:
+            log.nodes[old.anchor].results.add(row.index)
+    elif row.type == "assistant/message":
+        for seq in shadowed:
+            for result in log.nodes[seq].results:
+                if result in log.nodes and log.nodes[result].call in node.calls:
+                    log.nodes[result].anchor = row.index
+                    node.results.add(result)
+    for seq in shadowed:
+        gone = log.nodes.pop(seq)
+        if gone.anchor is not None and gone.anchor in log.nodes:
+            log.nodes[gone.anchor].results.discard(seq)
+    log.nodes[row.index] = node
+
+
+def _node(row: Row) -> Node:
+    node = Node(row.type, row.line)
+    if row.type == "assistant/message":
+        node.calls = call_ids(row)
+    elif row.type == "tool/result":
+        node.call = result_call_id(row)
+    return node
+
+
+def call_ids(row: Row) -> tuple[str, ...]:
+    """The ids of the tool calls in a message, in order."""
+    return tuple(
+        block["id"]
+        for block in row.content
+        if record(block).get("type") == "tool-call" and type(block.get("id")) is str
+    )
+
+
+_TAKE: dict[str, Any] = {
+    "turn/start": _take_turn_start,
+    "turn/end": _take_turn_end,
+    "step/start": _take_step_start,
+    "step/end": _take_step_end,
+    "assistant/chunk": _take_chunk,
+    "assistant/attempt": _take_attempt,
+    "assistant/message": _take_assistant,
+    "tool/call": _take_call,
+    "tool/result": _take_result,
+    "user/message": _take_user,
+    "request/header": _take_header,
+    "request/context": _take_context,
+    "session/end-seed": _take_end_seed,
+    "agent/inbox/spliced": _take_splice,
+    "llm/retry": _take_retry,
+    "llm/retry-started": _take_retry_started,
+    "compaction/start": _take_compaction_start,
+    "compaction/summary": _take_summary,
+    "compaction/end": _take_compaction_end,
+    "compaction/prune": _take_prune,
+    "command/run": _take_opened("commandId", "commands"),
+    "command/done": _take_closed("commandId", "commands"),
+    "approval/asked": _take_opened("id", "approvals"),
+    "approval/decided": _take_closed("id", "approvals"),
+    "tool/code-dispatch-start": _take_dispatch_start,
+    "tool/ptc-dispatch-start": _take_dispatch_start,
+    "tool/code-dispatch": _take_dispatch_end,
+    "tool/ptc-dispatch": _take_dispatch_end,
+    "subagent/catalog": _take_catalog,
+    "image/offload": _take_offload,
+}
