@@ -26,6 +26,8 @@ from loopharness.frozen import FrozenDict, freeze
 from loopharness.model.service import LlmService
 from loopharness.prompt import SystemPrompt
 from loopharness.session import Session, Sessions, wall_clock
+from loopharness.settings import LoopSettings
+from loopharness.tools.pipeline import ToolPipeline
 from loopharness.tools.registry import ToolRegistry
 from loopspec.log.repair import repair
 from loopspec.log.types import Dialect
@@ -38,14 +40,22 @@ class Harness:
     """Bus, services and agents of one process. Made by `open_harness`."""
 
     def __init__(
-        self, group: anyio.abc.TaskGroup, profile: Profile, session_format: int, now: Callable[[], int]
+        self,
+        group: anyio.abc.TaskGroup,
+        profile: Profile = "seed",
+        session_format: int = 4,
+        now: Callable[[], int] = wall_clock,
+        identity: str = "",
+        persona: str = "",
     ) -> None:
         self.bus: Final = Bus()
         self.context: Final[Context] = self.bus.root
         self.sessions: Final = Sessions(self.bus)
         self.llm: Final = LlmService(self.bus)
         self.tools: Final = ToolRegistry(self.bus)
-        self.prompt: Final = SystemPrompt(self.bus)
+        self.pipeline: Final = ToolPipeline(self.bus, self.tools)
+        self.prompt: Final = SystemPrompt(self.bus, self.tools, identity=identity, persona=persona)
+        self.settings: Final = LoopSettings()
         self.profile: Final = profile
         self.session_format: Final = session_format
         self.agents: Final[dict[str, Agent]] = {}
@@ -76,7 +86,7 @@ class Harness:
         if header is not None:
             _begin_lifecycle(session)
         key = object()
-        services = Services(self.bus, self.llm, self.tools, self.prompt)
+        services = Services(self.bus, self.llm, self.tools, self.pipeline, self.prompt, self.settings)
         agent = Agent(session, services, options or AgentOptions(), law(self.profile, version), key)
         self.sessions.enter(session, self.context.scope(key, f"agent {session.id}"))
         self.agents[agent.id] = agent
@@ -112,17 +122,21 @@ def _begin_lifecycle(session: Session) -> None:
 
 @asynccontextmanager
 async def open_harness(
-    profile: Profile = "seed", session_format: int = 4, now: Callable[[], int] = wall_clock
+    profile: Profile = "seed",
+    session_format: int = 4,
+    now: Callable[[], int] = wall_clock,
+    identity: str = "",
+    persona: str = "",
 ) -> AsyncIterator[Harness]:
     """A harness for the time of an `async with` block, on asyncio or trio.
 
     `profile` says which law its agents follow (`loopspec.profile`), `session_format` (0 or 4) what new sessions
-    are written in, `now` gives Unix milliseconds. Leaving the block disposes every agent: turns are closed in the
-    log first, and work that ignores its signal is waited for. When the block is cancelled from outside there is
-    no such patience.
+    are written in, `now` gives Unix milliseconds; `identity` and `persona` begin the system prompt. Leaving the
+    block disposes every agent: turns are closed in the log first, and work that ignores its signal is waited
+    for. When the block is cancelled from outside there is no such patience.
     """
     async with anyio.create_task_group() as group:
-        harness = Harness(group, profile, session_format, now)
+        harness = Harness(group, profile, session_format, now, identity, persona)
         yield harness
         for agent in list(harness.agents.values()):
             await harness.dispose_agent(agent)

@@ -52,6 +52,10 @@ class Interpreter(Generic[S]):
         self.config = config
         self.performer = performer
 
+    def start(self) -> None:
+        """Run a machine whose first configuration has something on its stack."""
+        self._run(len(self.config.stack))
+
     def call(self, operation: Operation) -> Any:
         """Call an operation and run it to its end or its first await point; answer what it returned.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -27,8 +27,10 @@ from loopharness.interpreter import Interpreter
 from loopharness.model.service import LlmService
 from loopharness.prompt import SystemPrompt
 from loopharness.session import REENTRY, Session, SessionDataError
+from loopharness.settings import LoopSettings
 from loopharness.signal import AbortController, Signal
 from loopharness.tools.batch import ToolBatch
+from loopharness.tools.pipeline import ToolPipeline
 from loopharness.tools.registry import ToolRegistry
 from loopspec import context as contexts
 from loopspec import driver, inbox
@@ -75,7 +77,9 @@ class Services:
     bus: Bus
     llm: LlmService
     tools: ToolRegistry
+    pipeline: ToolPipeline
     prompt: SystemPrompt
+    settings: LoopSettings
 
 
 class Inbox:
@@ -166,6 +170,7 @@ class Agent:
         self.law: Final = law
         self.messages: Final = Messages()
         self.inbox: Final = Inbox(self)
+        self.key: Final = key
         self.events: Final = AgentEvents(services.bus, self, key)
         self.attempts: Final = Attempts(self)
         self.failure: object = None
@@ -321,7 +326,7 @@ class Agent:
         core = self.core
         return self.messages.number_of(id, core.next_turn + core.next_step)
 
-    def spawn(self, work: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
+    def spawn(self, work: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> None:
         """Run work in the agent's own task group."""
         assert self._group is not None
         self._group.start_soon(work, *arguments)
@@ -410,8 +415,7 @@ class Agent:
         return ("done",)
 
     async def _assemble(self) -> Answer:
-        assembled = await self.services.prompt.assemble(self, self.signal)
-        self.attempts.system, self.attempts.tools = assembled.system, assembled.tools
+        assembled = self.attempts.assembled = await self.services.prompt.assemble(self, self.signal, key=self.key)
         self._contexts = assembled.contexts
         return ("done",)
 

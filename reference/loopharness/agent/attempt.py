@@ -7,12 +7,13 @@ What is computed here comes from the folds of the spec (`loopspec.request`, `loo
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from loopharness.frozen import FrozenDict, freeze
 from loopharness.model.failure import LlmError
 from loopharness.model.service import PreparedCall, Request
+from loopharness.prompt import Assembled
 from loopharness.signal import Signal
 from loopspec import request as requests
 from loopspec import stream, system_prompt
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from loopharness.agent.agent import Agent
 
 __all__ = ["Attempts"]
-
-NO_TOOLS: tuple[Record, ...] = ()
 
 
 class Attempts:
@@ -41,8 +40,8 @@ class Attempts:
         self._streams = 0
         self._revision = 0
         # The attempt in progress.
-        self.system = ""
-        self.tools: Sequence[Record] = NO_TOOLS
+        self.assembled: Assembled
+        """The prompt of this step; its sections are rendered inside the step (L-PRE-7)."""
         self._messages: Prefix[Record] = Prefix()
         self._config: FrozenDict = freeze({})
         self._prepared: PreparedCall | None = None
@@ -88,19 +87,20 @@ class Attempts:
         except LlmError as error:
             if error.code != "NO_ADAPTER":
                 raise
-        system = "" if self._embedded else self.system
-        self.header = requests.propose_header(config, adapter_defaults=defaults, system=system, tools=self.tools)
+        tools = self.assembled.tools
+        system = "" if self._embedded else self.assembled.system
+        self.header = requests.propose_header(config, adapter_defaults=defaults, system=system, tools=tools)
         logged = self._logged()
         if self._embedded:
             self._starts_series = self._agent.core.headed and requests.starts_series(
                 asked=False,
                 generation=self._session.surface.generation,
                 last_generation=self._generation,
-                tools=self.tools,
+                tools=tools,
                 last_tools=None if logged is None else logged.get("tools"),
             )
             nodes = system_prompt.system_nodes(self._session.surface)
-            changes = system_prompt.reconcile(nodes, self.system, in_history=False, continues_series=False)
+            changes = system_prompt.reconcile(nodes, self.assembled.system, in_history=False, continues_series=False)
             self._system_changes = list(changes)
         last_context = self._session.last("request/context")
         self.context = requests.context_due(
