@@ -30,7 +30,7 @@ import anyio
 
 from loopharness.errors import error_chain
 
-__all__ = ["AgentEvents", "Bus", "Context", "Effect", "Listener"]
+__all__ = ["EVERYONE", "AgentEvents", "Bus", "Context", "Effect", "Listener"]
 
 _log = logging.getLogger("loopharness")
 
@@ -39,6 +39,9 @@ Disposer = Callable[[], Any]
 _Registrations = tuple["_Registration", ...]
 
 INSTRUMENTATION: Final = "internal/dispatch"
+
+EVERYONE: Final = object()
+"""A dispatch key that reaches the listeners of every scope: for changes of a registry that all of them share."""
 
 
 class _Registration:
@@ -127,7 +130,7 @@ class Bus:
         listeners = self._listeners.get(name)
         if listeners is None:
             return ()
-        if not self._tagged.get(name):
+        if key is EVERYONE or not self._tagged.get(name):
             return listeners
         admitted = self.chain(key)
         return tuple(r for r in listeners if r.everywhere or r.key is None or any(r.key is tag for tag in admitted))

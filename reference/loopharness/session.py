@@ -95,7 +95,7 @@ class Session:
         return self.surface.messages
 
     @property
-    def folded_header(self) -> Record | None:
+    def header_record(self) -> Record | None:
         """The header of the latest `request/header` in canonical form; `None` before the first (S-REQ-4)."""
         event = self._last.get("request/header")
         return None if event is None else canonical_header(event["data"]["header"])

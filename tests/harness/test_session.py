@@ -257,15 +257,15 @@ def test_l_ph_6_last_turn_is_the_last_opened_one(session: Session) -> None:
 
 
 def test_s_req_4_the_latest_header_counts(session: Session) -> None:
-    assert session.folded_header is None
+    assert session.header_record is None
     for model in ("a", "b"):
         session.append("request/header", {"header": {"config": {"provider": "p", "model": model}}, "reason": "change"})
     session.append("x", {})
-    assert thaw(session.folded_header) == {"config": {"provider": "p", "model": "b"}}
+    assert thaw(session.header_record) == {"config": {"provider": "p", "model": "b"}}
     session.append(
         "request/header", {"header": {"config": {"provider": "p", "model": "c"}, "tools": []}, "reason": "change"}
     )
-    assert thaw(session.folded_header) == {"config": {"provider": "p", "model": "c"}}  # S-REQ-2
+    assert thaw(session.header_record) == {"config": {"provider": "p", "model": "c"}}  # S-REQ-2
 
 
 def test_l_ctx_4_a_logged_snapshot_is_retained_until_it_is_replaced(session: Session) -> None:

@@ -231,8 +231,8 @@ class LlmService:
     async def prepare_call(self, config: Mapping[str, Any], signal: Signal) -> PreparedCall:
         """Bind a proposal to the adapter registered now, and fill in its defaults (M-411, M-412, M-420).
 
-        The adapter and its policy are looked up before anything is awaited. Raises `LlmError`: `NO_ADAPTER` for an unknown
-        provider (M-422), `INVALID_MODEL_*` for impossible model facts, `UNSUPPORTED_REASONING_EFFORT`.
+        The adapter and its policy are looked up before anything is awaited. Raises `LlmError`: `NO_ADAPTER`
+        for an unknown provider (M-422), `INVALID_MODEL_*` for impossible model facts, `UNSUPPORTED_REASONING_EFFORT`.
         """
         registration = self._find(config.get("provider"))
         policy = registration.policies.get(config["provider"])
