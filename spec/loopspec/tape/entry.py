@@ -185,8 +185,14 @@ def _note(block: Block) -> str:
 
 
 def _wrapped(turn: int, reply: Reply, row: Level) -> Iterator[str]:
-    """TP-53, TP-54, TP-72  The reply between two lines that carry its hash."""
+    """TP-53, TP-54, TP-72  The reply between two lines that carry its hash.
+
+    TP-75  A reply that shortening strips to nothing is an empty line without a wrapper.
+    """
     text = reply.text if row.shorten is None else _shortened(reply.text.strip(), row.shorten)
+    if not text:
+        yield ""
+        return
     digest = fingerprint(text, 12)
     yield f"[reply slice-turn-{turn}-step-{reply.step}-seq-{reply.seq} @sha256:{digest}]"
     yield text
