@@ -133,11 +133,17 @@ async def open_harness(
     `profile` says which law its agents follow (`loopspec.profile`), `session_format` (0 or 4) what new sessions
     are written in, `now` gives Unix milliseconds; `identity` and `persona` begin the system prompt. Leaving the
     block disposes every agent: turns are closed in the log first, and work that ignores its signal is waited
-    for. When the block is cancelled from outside there is no such patience.
+    for. When the block raises or is cancelled from outside there is no such patience.
     """
+    failure: Exception | None = None
     async with anyio.create_task_group() as group:
         harness = Harness(group, profile, session_format, now, identity, persona)
-        yield harness
-        for agent in list(harness.agents.values()):
-            await harness.dispose_agent(agent)
+        try:
+            yield harness
+            for agent in list(harness.agents.values()):
+                await harness.dispose_agent(agent)
+        except Exception as error:  # raised again outside the group, which would wrap it
+            failure = error
         group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
