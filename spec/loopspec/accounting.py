@@ -14,12 +14,11 @@ from loopspec.values import Record
 class Accounts(NamedTuple):
     """`end` is the payload of the latest counting `turn/end`; `dropped_unrun` tells of input removed since.
 
-    `in_turn`, `stepped` and `claimed` describe the open turn.
+    `stepped` and `claimed` describe the open turn.
     """
 
     end: Record | None = None
     dropped_unrun: bool = False
-    in_turn: bool = False
     stepped: bool = False
     claimed: bool = False
 
@@ -32,13 +31,13 @@ def account(accounts: Accounts, event: Record) -> Accounts:
     event_type = event["type"]
     data: Record = event["data"]
     if event_type == "turn/start":
-        return accounts._replace(in_turn=True, stepped=False, claimed=False)
+        return accounts._replace(stepped=False, claimed=False)
     if event_type == "step/start":
         return accounts._replace(stepped=True)
     if event_type == "agent/inbox/spliced":
         return _splice(accounts, data)
     if event_type == "turn/end":
-        closed = accounts._replace(in_turn=False, stepped=False, claimed=False)
+        closed = accounts._replace(stepped=False, claimed=False)
         return closed._replace(end=data, dropped_unrun=False) if counts(accounts, data["reason"]) else closed
     return accounts
 
@@ -62,6 +61,6 @@ def _splice(accounts: Accounts, data: Record) -> Accounts:
     if data.get("outcome") == "canceled":
         # a canceled removal that inserts something is a replacement: nothing was dropped
         return accounts if data["inserted"] else accounts._replace(dropped_unrun=True)
-    if "outcome" in data or not accounts.in_turn:
-        return accounts  # a claim outside any turn belongs to no turn
-    return accounts._replace(claimed=True)
+    if "outcome" in data:
+        return accounts
+    return accounts._replace(claimed=True)  # outside any turn it is forgotten by the next turn/start

@@ -254,7 +254,7 @@ def test_header_records() -> None:
     assert header_record("change", FULL, starts_series=True)["startsSeries"] is True
     assert "startsSeries" not in header_record("series", FULL, starts_series=True)
     for reason in ("initial", "resume", "change"):
-        assert v0.validate_data("request/header", header_record(reason, FULL)) == ()  # type: ignore[arg-type]
+        assert v0.validate_data("request/header", header_record(reason, FULL)) == ()
 
 
 @pytest.mark.parametrize(

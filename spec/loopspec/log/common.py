@@ -71,6 +71,8 @@ def _problem(detail: ErrorDetails, value: Json, base: Path, rule: str) -> Proble
         reason = "is missing"
     elif kind == "extra_forbidden":
         reason = "is not a key of this record"
+    elif kind in ("string_too_short", "too_short"):
+        reason = "must not be empty"
     elif kind.startswith("union_tag"):
         reason = "does not name a known kind of value"
     else:

@@ -65,9 +65,9 @@ def _joins(first: Record, chunk: Record) -> bool:
     """Whether a delta continues the run that `first` began: same kind, index, id and name, or absence of one."""
     if chunk["type"] != first["type"] or chunk["index"] != first["index"]:
         return False
-    return chunk["type"] != "tool-call-delta" or (
-        chunk["id"] == first["id"] and ("name" in chunk) == ("name" in first) and chunk.get("name") == first.get("name")
-    )
+    if chunk["type"] != "tool-call-delta":
+        return True
+    return bool(chunk["id"] == first["id"] and chunk.get("name") == first.get("name"))
 
 
 def _body(run: Sequence[TimedChunk]) -> dict[str, Json]:
