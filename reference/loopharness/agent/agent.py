@@ -185,6 +185,8 @@ class Agent:
         self._seen = len(session.events)
         self._contexts: Sequence[Record] = ()
         self._claimed: list[int] = []
+        self._gone: list[int] = []
+        """Numbers of messages that left the inbox; frames on the stack may still mention them."""
         self._group: anyio.abc.TaskGroup | None = None
         self._thread = 0
         self._work = anyio.Event()
@@ -297,7 +299,7 @@ class Agent:
             except Exception as error:
                 self.failure = error
                 answer = ("throws",)
-            interpreter.resume(answer)
+            self.resume(answer)
 
     # -- between the public calls and the machine
 
@@ -313,7 +315,17 @@ class Agent:
                 f'agent "{self.id}" was called from another thread; hand the call to its event loop, '
                 "for example with anyio.from_thread.run_sync"
             )
-        return self._interpreter.call(operation)
+        try:
+            return self._interpreter.call(operation)
+        finally:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Forget messages that nothing can mention any more."""
+        if self._gone and not self._interpreter.config.stack:
+            for number in self._gone:
+                self.messages.drop(number)
+            self._gone.clear()
 
     def offer(self, messages: Sequence[Message], leaving: Ids = ()) -> Ids:
         """Number messages that want to become pending."""
@@ -334,6 +346,7 @@ class Agent:
     def resume(self, answer: Answer) -> None:
         """Answer the await point that is parked."""
         self._interpreter.resume(answer)
+        self._sweep()
 
     # -- performing effects (interpreter.Performer)
 
@@ -351,7 +364,7 @@ class Agent:
             self.events.emit(name, {"message": self.messages.of(event[1])})
         elif name == "agent/inbox/discarded":
             self.events.emit(name, {"message": self.messages.of(event[1])})
-            self.messages.drop(event[1])
+            self._gone.append(event[1])
         elif name == "agent/status":
             self.events.emit(name, {"status": event[1]})
         elif name == "agent/error":
@@ -380,9 +393,7 @@ class Agent:
         self.failure = RuntimeError(REENTRY) if error is None else error
         if record[0] == "agent/inbox/spliced":
             pending = self.core.next_turn + self.core.next_step
-            for number in record[4]:
-                if number not in pending:
-                    self.messages.drop(number)
+            self._gone += [number for number in record[4] if number not in pending]
 
     def left(self, end: Effect, heard: bool) -> None:
         """Wake who waits for idleness; report what nobody else can hear."""
@@ -477,6 +488,5 @@ class Agent:
 
     def turn_over(self) -> None:
         """The claimed messages of this turn will not be mentioned again."""
-        for number in self._claimed:
-            self.messages.drop(number)
+        self._gone += self._claimed
         self._claimed.clear()
