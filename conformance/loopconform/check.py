@@ -66,14 +66,12 @@ def select(paths: Sequence[Path]) -> tuple[list[Path], list[tuple[str, str]]]:
     chosen: list[Path] = []
     skipped: list[tuple[str, str]] = []
     for path in paths:
-        if path.is_dir():
-            found = sorted(_walk(path))
+        if os.path.isdir(path):
+            found = sorted(_walk(path, skipped))
             chosen += found
             if not found:
                 skipped.append((str(path), "no session log in this directory (looked for *.jsonl, *.jsonl.zstd)"))
-        elif is_log_name(path) or not path.exists():
-            chosen.append(path)
-        elif path.is_file() and not _begins_like_log(path):
+        elif not is_log_name(path) and os.path.isfile(path) and not _begins_like_log(path):
             skipped.append((str(path), "not a session log: neither its name nor its first bytes look like one"))
         else:
             chosen.append(path)
@@ -87,8 +85,11 @@ def _begins_like_log(path: Path) -> bool:
         return True  # let the check itself say why it cannot be read
 
 
-def _walk(root: Path) -> Iterator[Path]:
-    for folder, _, names in os.walk(root):
+def _walk(root: Path, skipped: list[tuple[str, str]]) -> Iterator[Path]:
+    def unreadable(error: OSError) -> None:
+        skipped.append((str(error.filename), f"cannot be listed: {error.strerror}"))
+
+    for folder, _, names in os.walk(root, onerror=unreadable):
         for name in names:
             path = Path(folder, name)
             if is_log_name(path):
@@ -115,8 +116,9 @@ def _check(path: Path, options: Options, shown: str) -> _Checked:
     header: dict[str, Any] | None = None
     try:
         header = _feed(judge, read(path, row_limit=options.row_limit), notes)
-    except OSError as error:
-        message = f"cannot be read: {error.strerror or error}"
+    except (OSError, ValueError) as error:
+        # ValueError: a path that no file can have, such as one with a NUL character
+        message = f"cannot be read: {getattr(error, 'strerror', None) or error}"
         return _Checked(FileReport(shown, "unreadable", message=message), None, 0)
     version = None if header is None else header.get("version")
     report = FileReport(

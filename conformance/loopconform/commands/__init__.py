@@ -1,0 +1,1 @@
+"""One module per command of `loopspec`; each holds a click command called `command`."""
