@@ -92,6 +92,30 @@ def test_rows_are_packed_from_three_members_on_and_never_less(events: list[dict[
             assert not (deltas and first[1:] == second[1:] == third[1:] and third[0] == second[0] + 1 == first[0] + 2)
 
 
+PAIRS = [(left, right) for left in FRAMES for right in FRAMES if left != right]
+
+
+@pytest.mark.parametrize(("left", "right"), PAIRS)
+def test_near_misses_stay_apart(left: tuple[dict[str, Any], str], right: tuple[dict[str, Any], str]) -> None:
+    """Three deltas of one frame and three of another are never one run, in rows or in streams."""
+    chunks = [{**frame, field: text} for frame, field in (left, right) for text in ("a", "", "b")]
+    events = events_of(chunks, [1], set(), set())
+    rows = pack_rows(events)
+    assert list(unpack_rows(rows)) == events
+    packable = [frame for frame, field in (left, right) if field != "blockType" and "extra" not in frame]
+    assert sum(map(is_packed_row, rows)) == len(packable)
+    stream = [TimedChunk(at, one) for at, one in enumerate(chunks)]
+    assert list(unpack_stream(pack_stream(stream))) == stream
+
+
+@pytest.mark.parametrize(("breaks", "steps"), [({3}, set()), (set(), {3})])
+def test_a_missing_seq_or_another_step_ends_a_run(breaks: set[int], steps: set[int]) -> None:
+    events = events_of([{"type": "text-delta", "index": 0, "text": "a"}] * 6, [1], breaks, steps)
+    rows = pack_rows(events)
+    assert len(rows) == 2
+    assert list(unpack_rows(rows)) == events
+
+
 def chunk(event: Any) -> dict[str, Any]:
     found: dict[str, Any] = event["data"]["chunk"]
     return found
