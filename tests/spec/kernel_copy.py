@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.strategies import SearchStrategy
 
 MODULES = (
     "claims",
@@ -82,3 +85,25 @@ def _execute(name: str, source: str, replaced: Mapping[str, ModuleType]) -> Modu
             else:
                 sys.modules[key] = module
     return copy
+
+
+def for_all(*strategies: SearchStrategy[Any], examples: int = 100) -> Callable[[Callable[..., None]], Any]:
+    """Decorate a test of the kernel that holds for all drawn values.
+
+    The result has a twin, `searching`, for running it against mutants: it does not shrink, looks at more examples,
+    and always at the same ones, so that a mutant that is dead once stays dead.
+    """
+
+    def decorate(test: Callable[..., None]) -> Any:
+        decorated: Any = settings(max_examples=examples, deadline=None)(given(*strategies)(test))
+        decorated.searching = settings(
+            max_examples=500,
+            phases=[Phase.generate],
+            derandomize=True,
+            database=None,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        )(given(*strategies)(test))
+        return decorated
+
+    return decorate

@@ -19,6 +19,21 @@ def graphs(states: int, most: int | None = None) -> st.SearchStrategy[tuple[Move
     return st.tuples(edges.map(_table), firsts.map(tuple))
 
 
+def pairs(
+    states: int,
+) -> st.SearchStrategy[tuple[tuple[Moves, tuple[int, ...]], tuple[Moves, tuple[int, ...]]]]:
+    """Generate two graphs that differ in up to three edges, and at times in where they begin."""
+    numbers = st.integers(0, states - 1)
+    edge = st.tuples(numbers, st.sampled_from(LABELS), numbers)
+    firsts = st.sampled_from([((0,), (0,)), ((0,), (0,)), ((0,), (0,)), ((0,), (1,)), ((0, 1), (1, 0)), ((0, 1), (0,))])
+    return st.builds(
+        lambda edges, changed, first: ((_table(edges), first[0]), (_table(edges ^ changed), first[1])),
+        st.sets(edge, min_size=states, max_size=3 * states),
+        st.sets(edge, max_size=3),
+        firsts,
+    )
+
+
 def _table(edges: set[tuple[int, str, int]]) -> Moves:
     table: dict[int, list[tuple[str, int]]] = {}
     for source, label, target in sorted(edges):

@@ -224,12 +224,13 @@ class _Owing(Generic[N]):
         states, labels = self.graph.states, self.graph.labels
         steps: list[tuple[Label, N]] = []
         here = 2 * goal + 1
-        owing_states = 1
+        owing_states, owed = 1, True
         while self.parents[here] != self.root:
             steps.append((labels[self.parent_labels[here]], states[here // 2]))
             here = self.parents[here]
-            # Once owing, a run owes until it meets q, so the owing states of the stem are its last ones.
-            owing_states += here % 2
+            # The debt that is never paid began after the last state that did not owe.
+            owed = owed and here % 2 == 1
+            owing_states += owed
         return Path(states[here // 2], tuple(reversed(steps))), len(steps) + 1 - owing_states
 
 

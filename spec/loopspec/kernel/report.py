@@ -70,11 +70,11 @@ class Exploration(Generic[N]):
     @property
     def verdict(self) -> Verdict:
         """Return the verdict over all claims. An incomplete search without a violation is UNDETERMINED."""
-        return worst(list(self.verdicts.values()) + ([] if self.complete else [Verdict.UNDETERMINED]))
+        return worst(list(self.verdicts.values()))
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
-        """Return the verdict of each claim by name, `no deadlock` included when it was checked."""
+        """Return the verdict of each claim by name; `no deadlock` is always among them."""
         unbroken = Verdict.PASS if self.complete else Verdict.UNDETERMINED
         broken = {violation.name for violation in self.violations}
         table = {name: Verdict.FAIL if name in broken else unbroken for name in self.checked}
