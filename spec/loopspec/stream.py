@@ -101,14 +101,16 @@ def _absorb_start(assembly: Assembly, chunk: Record) -> Assembly:
 
 
 def _absorb_delta(assembly: Assembly, chunk: Record, block_type: str) -> Assembly:
+    partials, usage, finish, replay_state = assembly
     place = _place(assembly, chunk["index"])
     if place is None:  # a delta opens its block: protocols without block-start are accepted
         opened = _grown(Partial(chunk["index"], block_type), chunk)
-        return assembly._replace(partials=(*assembly.partials, opened))
-    partial = assembly.partials[place]
+        return Assembly((*partials, opened), usage, finish, replay_state)
+    partial = partials[place]
     if partial.closed is not None:
         return assembly  # stragglers after the close are ignored
-    return _put(assembly, place, _grown(partial, chunk))
+    grown = _grown(partial, chunk)
+    return Assembly((*partials[:place], grown, *partials[place + 1 :]), usage, finish, replay_state)
 
 
 def _absorb_end(assembly: Assembly, chunk: Record) -> Assembly:
@@ -124,13 +126,12 @@ def _absorb_end(assembly: Assembly, chunk: Record) -> Assembly:
 
 
 def _grown(partial: Partial, chunk: Record) -> Partial:
+    at, block_type, text, arguments, call_id, name, closed = partial
     if chunk["type"] != "tool-call-delta":
-        return partial._replace(text=partial.text.append(chunk["text"]))
-    return partial._replace(
-        arguments=partial.arguments.append(chunk["argumentsDelta"]),
-        call_id=chunk["id"],  # the last id wins, also an empty one
-        name=chunk.get("name") or partial.name,
-    )
+        return Partial(at, block_type, text.append(chunk["text"]), arguments, call_id, name, closed)
+    fragments = arguments.append(chunk["argumentsDelta"])
+    # the last id wins, also an empty one; an empty name erases nothing
+    return Partial(at, block_type, text, fragments, chunk["id"], chunk.get("name") or name, closed)
 
 
 def _place(assembly: Assembly, index: int) -> int | None:

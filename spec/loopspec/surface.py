@@ -67,12 +67,16 @@ class Surface(NamedTuple):
     def append(self, seq: int, event: Record) -> Surface:
         """Push a node at the end. Legality is not judged here; ask `breaches` first."""
         message = derive(event)
-        return self._replace(
-            nodes=self.nodes.append(seq),
-            events=self.events.append(event),
-            before=self.before.append(len(self.messages)),
-            messages=self.messages if message is None else self.messages.append(message),
-            systems=(*self.systems, seq) if event["type"] == "system/message" else self.systems,
+        return Surface(
+            self.dialect,
+            self.nodes.append(seq),
+            self.events.append(event),
+            self.before.append(len(self.messages)),
+            self.messages if message is None else self.messages.append(message),
+            (*self.systems, seq) if event["type"] == "system/message" else self.systems,
+            self.replacements,
+            self.projections,
+            self.offloaded,
         )
 
     def replace(self, seq: int, event: Record, start: int, end: int) -> Surface:

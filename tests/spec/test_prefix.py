@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,7 +13,11 @@ from loopspec.kernel.prefix import Prefix
 
 # (parent by position among the values made so far, what to do there, an argument)
 PROGRAMS = st.lists(
-    st.tuples(st.integers(0, 60), st.sampled_from(["append", "extend", "first", "slice"]), st.integers(0, 9)),
+    st.tuples(
+        st.integers(0, 60),
+        st.sampled_from(["append", "extend", "first", "slice", "seal"]),
+        st.one_of(st.integers(0, 9), st.integers(0, 200)),
+    ),
     max_size=60,
 )
 
@@ -29,6 +34,9 @@ def run(program: list[tuple[int, str, int]]) -> list[tuple[Prefix[int], tuple[in
             made.append((value.extend(range(argument)), (*items, *range(argument))))
         elif operation == "first":
             made.append((value.first(cut), items[:cut]))
+        elif operation == "seal":
+            keep = max(0, len(items) - argument % 7)
+            made.append((value.first(keep).append(argument), (*items[:keep], argument)))
         else:
             made.append((value[cut:], items[cut:]))
     return made
@@ -65,6 +73,11 @@ def test_position_finds_what_is_in_view_and_nothing_else(items: list[int], cut: 
 
 
 def test_position_looks_past_the_near_end() -> None:
+    layered = Prefix(range(200)).first(150)
+    for item in range(1000, 1100):
+        layered = layered.append(item).append(-1).first(len(layered) + 1)
+    assert len(pieces(layered)) > 1
+    assert [layered.position(item) for item in (0, 149, 150, 1000, 1099, -1)] == [0, 149, None, 150, 249, None]
     view = Prefix(range(500)).first(300)
     assert [view.position(item) for item in (0, 100, 299, 300, 499)] == [0, 100, 299, None, None]
 
@@ -78,6 +91,27 @@ def test_growth_along_one_line_copies_nothing() -> None:
     assert last._buffer is first._buffer
     assert last.first(500)._buffer is last._buffer
     assert first.append(-1)._buffer is not last._buffer
+
+
+def pieces(value: Prefix[int]) -> list[int]:
+    return [used for _, used in value._frozen]
+
+
+def test_cutting_the_end_and_growing_again_copies_a_logarithm() -> None:
+    """A surface of sealed turns: five nodes come, five go, one stays. Counts the items that change lists."""
+    value: Prefix[int] = Prefix(range(3000))
+    copied, expected = 0, list(range(3000))
+    for turn in range(3000):
+        grown = value.extend(range(5))
+        sealed = grown.first(len(value)).append(turn)
+        expected.append(turn)
+        known = {id(items) for items, _ in value._frozen} | {id(value._buffer)}
+        copied += sum(used for items, used in sealed._pieces() if id(items) not in known)
+        value = sealed
+        assert all(left >= 2 * right for left, right in pairwise(pieces(value)))
+    assert list(value) == expected
+    assert [value[at] for at in range(0, 6000, 7)] == expected[::7]
+    assert copied <= 3000 * 50
 
 
 def test_an_empty_value_keeps_nothing_alive() -> None:
