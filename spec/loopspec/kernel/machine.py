@@ -61,7 +61,10 @@ class Outcome(NamedTuple, Generic[S]):
 
 
 def append(core: S, record: Effect, frame: Frame, refused: Frame) -> Outcome[S]:
-    """Write a durable record. `frame` follows when it is written, `refused` when the append raises."""
+    """Write a durable record. `frame` and `core` follow when it is written.
+
+    When the append raises, `refused` follows with the core state that the rule was given (L-IN-19).
+    """
     return Outcome("append", core, record, frame, refused)
 
 
@@ -148,8 +151,8 @@ def log_is_locked(config: Config[Any]) -> bool:
 
 
 def may_call(config: Config[Any]) -> bool:
-    """True when an operation may be called: nothing is running, or a window is open."""
-    return not config.stack or config.stack[-1].window != "closed"
+    """True when an operation may be called: nothing is running or about to begin, or a window is open."""
+    return config.stack[-1].window != "closed" if config.stack else not config.waiting
 
 
 def never_waits(core: Any, operation: Operation) -> bool:
@@ -198,11 +201,15 @@ class Machine(Generic[S]):
 
     def speak(self, core: S, frame: Frame) -> Outcome[S]:
         """The outcome of a frame's rule, following `go` to the rule that has an effect."""
+        return self.ponder(core, frame)[1]
+
+    def ponder(self, core: S, frame: Frame) -> tuple[S, Outcome[S]]:
+        """`speak`, with the core state that the speaking rule was given: where a refused append leaves the machine."""
         outcome = self.rules[frame[0]](core, *frame[1:])
         while outcome[0] == "go":
-            frame = outcome[3]
-            outcome = self.rules[frame[0]](outcome[1], *frame[1:])
-        return outcome
+            core, frame = outcome[1], outcome[3]
+            outcome = self.rules[frame[0]](core, *frame[1:])
+        return core, outcome
 
     def may_begin(self, config: Config[S]) -> bool:
         """True when the next step begins a waiting operation: the log is free, or its observers have just finished."""
@@ -228,11 +235,11 @@ class Machine(Generic[S]):
         if not stack:
             raise Illegal("nothing to step: no synchronous segment is running")
         frame, _, locked = stack[-1]
-        verb, core, effect, frame, refused = self.speak(core, frame)
+        before, (verb, core, effect, frame, refused) = self.ponder(core, frame)
         outer = stack[:-1]
         if verb == "append":
             if locked:
-                refusal = Config(core, (*outer, Activation(refused, "closed", True)), parked, waiting)
+                refusal = Config(before, (*outer, Activation(refused, "closed", True)), parked, waiting)
                 return Move("refuse", effect, refusal)
             outer = (*outer, Activation(frame, "log", False))
         elif verb == "notify":
@@ -259,11 +266,11 @@ class Machine(Generic[S]):
         core, stack, parked, waiting = config
         if not stack or self.may_begin(config):
             raise Illegal("no append to refuse")
-        verb, after, effect, _, refused = self.speak(core, stack[-1].frame)
+        before, (verb, _, effect, _, refused) = self.ponder(core, stack[-1].frame)
         if verb != "append":
             raise Illegal(f"only an append can be refused, not {verb} {effect}")
         refusal = Activation(refused, "closed", stack[-1].locked)
-        return Move("refuse", effect, Config(after, (*stack[:-1], refusal), parked, waiting))
+        return Move("refuse", effect, Config(before, (*stack[:-1], refusal), parked, waiting))
 
 
 _KEEP: Any = object()
