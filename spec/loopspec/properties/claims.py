@@ -1,0 +1,127 @@
+"""How a promise is written down, and what becomes of it under a law whose own facts break it.
+
+A `Promise` is a sentence with a judge. Judges of moves look at what a bystander saw before, the label, and what was
+seen after; only judges of nodes may look at the machine, and never at the field that they are about alone.
+
+Some published laws break some promises; the facts say where. Then the promise is not dropped: it is turned round, and
+the exploration must *reach* the break, under the row that documents it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from loopspec.kernel.claims import Answer, Invariant, Sometimes, SometimesStep, Step
+from loopspec.kernel.system import Label
+from loopspec.profile import Law
+from loopspec.worlds.world import Node
+
+MoveJudge = Callable[[Any, Label, Any, Law], Answer]
+NodeJudge = Callable[[Node, Law], Answer]
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One named promise.
+
+    `move` judges (seen before, label, seen after, law); `node` judges a node. `broken` names the race or window that
+    breaks it, for the laws that say so.
+    """
+
+    name: str
+    sentence: str
+    move: MoveJudge | None = None
+    node: NodeJudge | None = None
+    broken: Callable[[Law], str] = lambda law: ""
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Something that must be reachable: under every law, or where `applies` says so. Otherwise it must never be."""
+
+    name: str
+    sentence: str
+    move: Callable[[Any, Label, Any], bool] | None = None
+    node: Callable[[Node], bool] | None = None
+    applies: Callable[[Law], bool] = lambda law: True
+    needs: tuple[str, ...] = ()
+    """Budgets without which it cannot be reached; below them it is not asked for."""
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Everything that one exploration checks, ready for `loopspec.kernel.explore.explore`."""
+
+    invariants: tuple[Invariant[Node], ...]
+    steps: tuple[Step[Node], ...]
+    sometimes: tuple[Sometimes[Node] | SometimesStep[Node], ...]
+
+
+def _move_step(promise: Promise, judge: MoveJudge, law: Law) -> Step[Node]:
+    return Step(
+        promise.name,
+        promise.sentence,
+        lambda before, label, after: judge(before.memory, label, after.memory, law),
+    )
+
+
+def _move_witness(name: str, sentence: str, judge: Callable[[Any, Label, Any], bool]) -> SometimesStep[Node]:
+    return SometimesStep(name, sentence, lambda before, label, after: judge(before.memory, label, after.memory))
+
+
+def claims_for(
+    law: Law, promises: Iterable[Promise], witnesses: Iterable[Witness], budgets: dict[str, int] | None = None
+) -> Claims:
+    """The claims under a law. Without `budgets` every witness is asked for; `budgets` leaves out those that need more."""
+    invariants: list[Invariant[Node]] = []
+    steps: list[Step[Node]] = []
+    sometimes: list[Sometimes[Node] | SometimesStep[Node]] = []
+    for promise in promises:
+        row = promise.broken(law)
+        if row:
+            sometimes.append(_turned_round(promise, row, law))
+        elif promise.move is not None:
+            steps.append(_move_step(promise, promise.move, law))
+        else:
+            assert promise.node is not None
+            judge = promise.node
+            invariants.append(Invariant(promise.name, promise.sentence, _bound_to(judge, law)))
+    for witness in witnesses:
+        if not witness.applies(law):
+            never = f"never {witness.name}"
+            sentence = f"This does not happen: {witness.sentence}"
+            if witness.move is not None:
+                steps.append(Step(never, sentence, _never_move(witness.move)))
+            elif witness.node is not None:
+                invariants.append(Invariant(never, sentence, _never_node(witness.node)))
+        elif budgets is None or all(budgets.get(name, 0) for name in witness.needs):
+            if witness.move is not None:
+                sometimes.append(_move_witness(witness.name, witness.sentence, witness.move))
+            elif witness.node is not None:
+                sometimes.append(Sometimes(witness.name, witness.sentence, witness.node))
+    return Claims(tuple(invariants), tuple(steps), tuple(sometimes))
+
+
+def _bound_to(judge: NodeJudge, law: Law) -> Callable[[Node], Answer]:
+    return lambda node: judge(node, law)
+
+
+def _never_move(judge: Callable[[Any, Label, Any], bool]) -> Callable[[Node, Label, Node], Answer]:
+    return lambda before, label, after: not judge(before.memory, label, after.memory)
+
+
+def _never_node(judge: Callable[[Node], bool]) -> Callable[[Node], Answer]:
+    return lambda node: not judge(node)
+
+
+def _turned_round(promise: Promise, row: str, law: Law) -> Sometimes[Node] | SometimesStep[Node]:
+    name = f"{promise.name} is broken by {row}"
+    sentence = f"Under this law a run breaks the promise: {promise.sentence}"
+    if promise.move is not None:
+        move = promise.move
+        return _move_witness(name, sentence, lambda before, label, after: move(before, label, after, law) is not True)
+    assert promise.node is not None
+    node_judge = promise.node
+    return Sometimes(name, sentence, lambda node: node_judge(node, law) is not True)
