@@ -5,7 +5,3 @@ a log, `pages` and `search` are what the recall tools answer, `fold` and `digest
 their first request, `config` reads the settings, `prefix` compares requests, and `machine` is the policy as a
 machine to explore.
 """
-
-from loopspec.tape.seal import Entry, History, Plan, seal
-
-__all__ = ["Entry", "History", "Plan", "seal"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from loopspec.tape.digest_json import items_of, json_body
@@ -244,7 +245,7 @@ def _search(text: str, lines: list[str], policy: DigestPolicy) -> Condensed | No
     count = sum(map(len, files.values()))
     if not count or (count < policy.search_min_matches and units(text) < policy.search_min_chars):
         return None
-    keep = {at for at in range(len(lines))} - {at for places in files.values() for at in places}
+    keep = set(range(len(lines))) - {at for places in files.values() for at in places}
     notes: dict[int, str] = {}
     room = policy.search_max_total
     for name, places in files.items():
@@ -302,7 +303,7 @@ def _files(lines: Sequence[str]) -> list[tuple[int, int]]:
             at for at, line in enumerate(lines[:-1]) if line.startswith("--- ") and lines[at + 1].startswith("+++ ")
         ]
     bounds = [0, *starts[1:], len(lines)]
-    return [(first, last) for first, last in zip(bounds, bounds[1:], strict=False) if first < last]
+    return [(first, last) for first, last in pairwise(bounds) if first < last]
 
 
 def _hunks(lines: Sequence[str], start: int, end: int) -> list[_Hunk]:

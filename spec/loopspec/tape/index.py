@@ -129,6 +129,12 @@ class LogIndex:
         """TP-46  The latest call with that id in that step, before an event if one is named."""
         return self._latest(self._tables.calls.get((turn, step, call_id)), before)
 
+    def seq_of_call(self, turn: int, step: int, call_id: str, before: int) -> int | None:
+        """Seq of the latest call with that id in that step before an event: the execution behind a result."""
+        calls = self._tables.calls.get((turn, step, call_id), [])
+        at = bisect_left(calls, min(before, self.length))
+        return calls[at - 1] if at else None
+
     def call_named(self, call_id: str, before: int | None = None) -> Record | None:
         """The latest call with that id anywhere, before an event if one is named (RC-13, RC-34)."""
         return self._latest(self._tables.calls_by_id.get(call_id), before)
@@ -166,11 +172,10 @@ class LogIndex:
         """TP-65  What an original result owns: the reads of its program in order, then its own."""
         event = self.events[seq]
         data = event["data"]
-        calls = self._tables.calls.get((data["turn"], data["step"], data["message"]["toolCallId"]), [])
-        at = bisect_left(calls, seq)
-        if at == 0:
+        call = self.seq_of_call(data["turn"], data["step"], data["message"]["toolCallId"], seq)
+        if call is None:
             return []
-        nested = self._tables.nested.get(calls[at - 1], ())
+        nested = self._tables.nested.get(call, ())
         own = self._tables.direct.get(seq)
         return [*(read for read in nested if read.seq < self.length), *(() if own is None else (own,))]
 
