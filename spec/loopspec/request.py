@@ -240,7 +240,7 @@ class ReconstructionError(ValueError):
 def dialect_of(header_row: Record) -> Dialect:
     """The dialect of a log by its header row. Raises `ValueError` for formats that are not read."""
     version = header_row["version"]
-    if version not in VERSIONS:
+    if isinstance(version, bool) or not isinstance(version, int) or version not in VERSIONS:
         raise ValueError(f"format {version!r} is not supported; supported are 0 and 4")
     return VERSIONS[version]
 

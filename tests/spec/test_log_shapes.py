@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
 from loopspec.log import v0, v4
-from loopspec.log.common import RowError, first_lossy
+from loopspec.log.common import Problem, RowError, first_lossy
 from loopspec.log.types import KNOWN_TYPES, SCOPES, SURFACE_TYPES, scope_of
 
 CORPUS = Path(__file__).parents[1] / "logs" / "upstream-rc8"
@@ -371,6 +373,58 @@ def test_foreign_events_of_format_4_may_carry_anything() -> None:
     row = {**PLAIN, "type": "x/y", "ignorable": True, "surfaceOp": {"any": 1}, "sourceEventSeqs": [5]}
     assert v4.validate_event(row) == ()
     assert {problem.rule for problem in v0.validate_event(row)} == {"S-LNT-24"}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2**54) | st.floats(allow_nan=False) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+SEEDS: list[dict[str, Any]] = [
+    *(row for path in REAL[2:3] for row in rows_of(path)[1:]),
+    *rows_of(Path(__file__).parent / "data" / "worked-example.v4.jsonl")[1:],
+]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    if isinstance(value, (dict, list)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(item, (*path, key))
+
+
+def put(value: Any, path: tuple[Any, ...], item: Any) -> Any:
+    """A copy of a JSON value with the item at one place."""
+    if not path:
+        return item
+    copy = list(value) if isinstance(value, list) else dict(value)
+    copy[path[0]] = put(value[path[0]], path[1:], item)
+    return copy
+
+
+def problems_of(parse: Callable[[dict[str, Any]], Iterator[Any]], row: dict[str, Any]) -> tuple[Problem, ...]:
+    try:
+        list(parse(row))
+    except RowError as error:
+        return error.problems
+    return ()
+
+
+@given(st.data())
+def test_no_row_does_worse_than_being_refused(data: st.DataObject) -> None:
+    """Real rows with anything at any place: read, or refused with places that exist or are missing."""
+    row = data.draw(st.sampled_from(SEEDS))
+    row = put(row, data.draw(st.sampled_from([path for path in places(row) if path])), data.draw(JSON))
+    for parse in (v0.parse_row, v4.parse_row):
+        for problem in problems_of(parse, row):
+            assert problem.where.startswith("$.")
+            assert problem.reason
+
+
+@given(st.dictionaries(st.sampled_from(["type", "version", "id", "createdAt", "cwd", "x"]), JSON))
+def test_no_header_does_worse_than_being_refused(row: dict[str, Any]) -> None:
+    assert v0.validate_header(row)
+    assert v4.validate_header(row)
 
 
 V4_HEADER: dict[str, Any] = {

@@ -19,6 +19,7 @@ What a log means
 - `loopspec.system_prompt`  the system prompt as messages (format 4).
 - `loopspec.accounting`     consumed work.
 - `repair`                  what closes a log that a crash or a fork left open.
+- `migrate`                 format 0 read as format 4, in memory.
 
 An event is plain data, a mapping with the keys of its row; models judge it and are then thrown away.
 """

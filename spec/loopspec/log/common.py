@@ -541,11 +541,14 @@ def envelope_problems(dialect: Dialect, row: Record, *, known: bool) -> tuple[Pr
 
 
 def _metadata_problems(dialect: Dialect, row: Record, *, known: bool) -> tuple[Problem, ...]:
-    if row.get("type") not in SURFACE_TYPES[dialect]:
+    event_type = row.get("type")
+    if not isinstance(event_type, str):
+        return ()
+    if event_type not in SURFACE_TYPES[dialect]:
         if dialect == "v4" and not known and row.get("ignorable") is True:
             return ()  # opaque there (S-ENV-4)
         return tuple(
-            Problem("S-LNT-24", (key,), f'does not belong on "{row.get("type")}", which is log-only')
+            Problem("S-LNT-24", (key,), f'does not belong on "{event_type}", which is log-only')
             for key in ("surfaceOp", "sourceEventSeqs")
             if key in row
         )

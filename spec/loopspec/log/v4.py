@@ -421,7 +421,7 @@ def validate_data(event_type: str, data: Json) -> tuple[Problem, ...]:
 def validate_event(row: Record) -> tuple[Problem, ...]:
     """The problems of one event: envelope, vocabulary (S-LNT-23) and payload, its sources already opened."""
     event_type = row.get("type")
-    known = event_type in KNOWN_TYPES["v4"]
+    known = isinstance(event_type, str) and event_type in KNOWN_TYPES["v4"]
     found = common.envelope_problems("v4", row, known=known)
     if isinstance(event_type, str) and not known and row.get("ignorable") is not True:
         reason = "is retired" if event_type in RETIRED_TYPES["v4"] else "is unknown and not marked ignorable"
