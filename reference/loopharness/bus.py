@@ -124,7 +124,7 @@ class Bus:
         `internal/dispatch` listeners get `(mode, name, args, key)`; what they raise reaches the dispatcher and
         nothing is delivered.
         """
-        if name != INSTRUMENTATION and INSTRUMENTATION in self._listeners:
+        if INSTRUMENTATION in self._listeners and not name.startswith("internal/"):
             for watcher in self._listeners[INSTRUMENTATION]:
                 watcher.call(mode, name, args, key)
         listeners = self._listeners.get(name)
@@ -255,12 +255,15 @@ class Effect:
 
     def __call__(self) -> None:
         """Take it back now. Only for synchronous disposers; harmless the second time."""
-        disposer = self._take()
-        if disposer is not None:
-            answer = disposer()
-            if hasattr(answer, "__await__"):
-                _drop(answer)
-                raise TypeError(f"the clean-up of {self.label!r} is asynchronous: await its dispose() instead")
+        disposer, self._disposer = self._disposer, None
+        if disposer is None:
+            return
+        answer = disposer()
+        if hasattr(answer, "__await__"):
+            _drop(answer)
+            self._disposer = disposer
+            raise TypeError(f"the clean-up of {self.label!r} is asynchronous: await its dispose() instead")
+        self._context._effects.pop(self, None)
 
     async def dispose(self) -> None:
         """Take it back and wait until that is done; a second call waits for the first (C-DSP-8).
@@ -281,11 +284,6 @@ class Effect:
         finally:
             self._context._effects.pop(self, None)
             finished.set()
-
-    def _take(self) -> Disposer | None:
-        disposer, self._disposer = self._disposer, None
-        self._context._effects.pop(self, None)
-        return disposer
 
 
 class Context:
@@ -363,6 +361,7 @@ class Context:
                 except Exception as error:
                     text = error_chain(error)
                     _log.warning("%s: clean-up of %s threw: %s", self.label, effect.label, text, exc_info=True)
+                self._effects.pop(effect, None)
         finally:
             self._disposing.set()
 

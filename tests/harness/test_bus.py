@@ -336,6 +336,14 @@ async def test_c_dsp_2_instrumentation_sees_every_dispatch_and_can_refuse_it(bus
     assert [mode for mode, *_ in seen[1:]] == ["emit", "announce", "bail", "serial", "parallel", "waterfall"]
 
 
+def test_c_dsp_2_internal_dispatches_are_not_instrumented(bus: Bus) -> None:
+    heard = Trace()
+    bus.root.on("internal/dispatch", lambda *args: heard.append(args))
+    bus.emit("internal/other")
+    bus.emit("internal/dispatch", "by hand")
+    assert heard == [("by hand",)]
+
+
 # -- scopes ------------------------------------------------------------------------------------------------------
 
 
@@ -583,13 +591,44 @@ async def test_cleanups_survive_the_cancellation_of_the_task_that_asked(bus: Bus
     assert trace == ["cleaned", "older"]
 
 
-def test_an_asynchronous_cleanup_cannot_be_called_like_a_function(bus: Bus) -> None:
-    async def slow() -> None:
-        raise AssertionError("never runs")
+async def test_an_asynchronous_cleanup_cannot_be_called_like_a_function(bus: Bus) -> None:
+    trace = Trace()
+    context = bus.root.child("plugin")
 
-    effect = bus.root.effect(slow, "slow part")
+    async def slow() -> None:
+        trace.append("cleaned")
+
+    effect = context.effect(slow, "slow part")
     with pytest.raises(TypeError, match="await its dispose"):
         effect()
+    assert trace == []
+    await context.dispose()
+    assert trace == ["cleaned"]
+
+
+async def test_what_is_taken_back_early_is_forgotten(bus: Bus) -> None:
+    trace = Trace()
+    context = bus.root.child("plugin")
+    effect = context.effect(trace.note("effect"))
+    remove = context.on("x", trace.note("heard"))
+    assert len(context._effects) == 2
+    effect()
+    remove()
+    assert len(context._effects) == 0
+    await context.dispose()
+    effect()
+    await effect.dispose()
+    assert trace == ["effect"]
+
+
+async def test_a_cleanup_that_throws_when_called_leaves_nothing_to_do(bus: Bus) -> None:
+    context = bus.root.child("plugin")
+    effect = context.effect(raiser(ValueError("broken")))
+    with pytest.raises(ValueError, match="broken"):
+        effect()
+    effect()
+    await context.dispose()
+    assert len(context._effects) == 0
 
 
 def test_contexts_dispatch_in_their_scope(bus: Bus) -> None:

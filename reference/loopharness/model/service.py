@@ -313,8 +313,8 @@ class AdapterStream:
 
     async def _dispatch(self) -> AsyncIterator[Chunk]:
         request, registration = self._request, self._registration
-        if self._prepared is not None:
-            self._prepared.verify(request)
+        if self._prepared is not None and not isinstance(request, FrozenDict):
+            self._prepared.verify(request)  # nobody can have changed a frozen request since it was verified
         if registration is None:
             registration = self._service._find(request.get("provider"))
             signal = request.get("signal") or Signal()
