@@ -284,6 +284,13 @@ def test_a_cover_of_a_ring_is_one_run(kernel: Kernel) -> None:
     assert [path.labels for path in cover.paths] == [("a", "b", "c")]
 
 
+def test_a_place_where_one_run_had_to_end_is_not_given_up(kernel: Kernel) -> None:
+    """The first run has no room for d; the second comes by on a shorter way and has."""
+    moves = {0: [("a", 1), ("e", 2)], 1: [("b", 2)], 2: [("c", 3)], 3: [("d", 4)]}
+    cover = kernel.edge_cover(graph(Table(moves)), lambda source, label: label, 3)
+    assert [path.labels for path in cover.paths] == [("a", "b", "c"), ("e", "c", "d")]
+
+
 def test_every_run_of_a_cover_adds_a_class_at_its_end(kernel: Kernel) -> None:
     cover = kernel.edge_cover(graph(Inbox(2)), lambda source, label: (source.phase, label), 12)
     seen: set[Any] = set()

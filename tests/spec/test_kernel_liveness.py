@@ -260,6 +260,23 @@ def test_verdict_and_stem_agree_with_brute_force(
         check_lasso(result.lasso, moves, p, q, sorted(weak), sorted(strong))
 
 
+@for_all(graphs(4, most=8), st.sampled_from(["", "a", "ab"]), examples=300)
+def test_runs_that_cannot_end_agree_with_brute_force(
+    kernel: Kernel, drawn: tuple[Moves, tuple[int, ...]], strong: str
+) -> None:
+    """Every class is fair and every state can move on, so only cycles count: strong fairness decides more often."""
+    moves = {node: (*drawn[0].get(node, ()), ("c", (node + 1) % 4)) for node in range(4)}
+    weak = "abc"
+    claim = gets_to(3)
+    result = check(kernel, moves, claim, fair(weak, strong))
+    expected = shortest_stem(moves, (0,), {0}, {3}, first_letter, set(weak), set(strong))
+    assert result.verdict.name == ("PASS" if expected is None else "FAIL")
+    if result.lasso is not None:
+        assert not result.lasso.ends
+        assert len(result.lasso.stem) == expected
+        check_lasso(result.lasso, moves, {0}, {3}, weak, strong)
+
+
 @for_all(graphs(7))
 def test_components_are_the_classes_of_mutual_reachability(
     kernel: Kernel, drawn: tuple[Moves, tuple[int, ...]]

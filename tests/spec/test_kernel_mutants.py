@@ -404,7 +404,7 @@ MUTANTS = [
     Mutant(
         "covers the nearest move only",
         "sequence",
-        "            leg = classes.nearest([moves[-1][2]], covered, room)\n",
+        "            leg = classes.nearest(graph.edge_targets[edges[-1]], covered, room)\n",
         "            leg = []\n",
         helpers.test_a_cover_of_a_ring_is_one_run,
     ),
@@ -413,12 +413,12 @@ MUTANTS = [
         "sequence",
         "        if not cut:\n",
         "        if True:\n",
-        helpers.test_a_cover_makes_every_move_and_keeps_to_its_length,
+        helpers.test_a_place_where_one_run_had_to_end_is_not_given_up,
     ),
     Mutant(
         "ignores the allowed length",
         "sequence",
-        "room = None if max_length is None else max_length - len(moves)",
+        "room = None if max_length is None else max_length - len(edges)",
         "room = None",
         helpers.test_a_cover_makes_every_move_and_keeps_to_its_length,
     ),

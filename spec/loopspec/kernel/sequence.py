@@ -7,6 +7,8 @@ random walks only add noise around them.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -63,21 +65,22 @@ def edge_cover(
     always the smallest.
     """
     classes = _Classes(graph, class_of)
-    covered: dict[Hashable, None] = {}
+    covered: dict[int, None] = {}
     paths: list[Path[N]] = []
     while True:
-        leg = classes.nearest(list(graph.initial), covered, None)
+        leg = classes.first_missing(covered)
         if not leg:
-            return Cover(tuple(paths), tuple(covered))
-        moves: list[tuple[int, int, int]] = []
+            return Cover(tuple(paths), tuple(classes.names[number] for number in covered))
+        edges: list[int] = []
         while leg:
-            moves.extend(leg)
-            for source, label, _ in leg:
-                covered[classes.of(source, label)] = None
-            room = None if max_length is None else max_length - len(moves)
-            leg = classes.nearest([moves[-1][2]], covered, room)
-        steps = tuple((graph.labels[label], graph.states[target]) for _, label, target in moves)
-        paths.append(Path(graph.states[moves[0][0]], steps))
+            edges.extend(leg)
+            covered.update(dict.fromkeys(classes.numbers[edge] for edge in leg))
+            room = None if max_length is None else max_length - len(edges)
+            leg = classes.nearest(graph.edge_targets[edges[-1]], covered, room)
+        # The source of an edge is the state whose range of edges it lies in.
+        start = graph.states[bisect_right(graph.first, edges[0]) - 1]
+        steps = tuple((graph.labels[graph.edge_labels[edge]], graph.states[graph.edge_targets[edge]]) for edge in edges)
+        paths.append(Path(start, steps))
 
 
 class _Classes(Generic[N]):
@@ -85,19 +88,44 @@ class _Classes(Generic[N]):
 
     def __init__(self, graph: Graph[N], class_of: Callable[[N, Label], Hashable]) -> None:
         self.graph = graph
-        self.class_of = class_of
+        # Asked once per move, in the order of the edges of the graph: the searches look at each move many times.
+        numbers: dict[Hashable, int] = {}
+        self.numbers = array("i")
+        for source, state in enumerate(graph.states):
+            for label, _ in graph.moves(source):
+                self.numbers.append(numbers.setdefault(class_of(state, graph.labels[label]), len(numbers)))
+        self.names = tuple(numbers)
+        # The tree of shortest runs from the first states. Classes only ever get covered, so the states in order of
+        # distance need to be looked through once, not once per run.
+        self.tree: dict[int, tuple[int, int] | None] = dict.fromkeys(graph.initial)
+        self.order = list(self.tree)
+        for here in self.order:  # grows while it is read
+            for edge in range(graph.first[here], graph.first[here + 1]):
+                target = graph.edge_targets[edge]
+                if target not in self.tree:
+                    self.tree[target] = (edge, here)
+                    self.order.append(target)
+        self.looked_through = 0
         # States from which nothing new can be reached any more. Classes only ever get covered, so this
         # stays true, and each state is given up once instead of being searched again for every run.
         self.spent: set[int] = set()
 
-    def of(self, source: int, label: int) -> Hashable:
-        """Return the class of a move."""
-        return self.class_of(self.graph.states[source], self.graph.labels[label])
+    def first_missing(self, covered: dict[int, None]) -> list[int]:
+        """Return the edges of the shortest run from a first state to a missing class, or nothing."""
+        while self.looked_through < len(self.order):
+            here = self.order[self.looked_through]
+            for edge in range(self.graph.first[here], self.graph.first[here + 1]):
+                if self.numbers[edge] not in covered:
+                    return [*_back(self.tree, here), edge]
+            self.looked_through += 1
+        return []
 
-    def nearest(self, starts: list[int], covered: dict[Hashable, None], room: int | None) -> list[tuple[int, int, int]]:
-        """Return the shortest run of at most `room` moves that ends with a move of a missing class, or nothing."""
-        parents: dict[int, tuple[int, int, int] | None] = dict.fromkeys(starts)
-        queue = deque((start, 1) for start in starts)
+    def nearest(self, start: int, covered: dict[int, None], room: int | None) -> list[int]:
+        """Return the edges of the shortest run of at most `room` moves to a missing class, or nothing."""
+        first, targets, numbers = self.graph.first, self.graph.edge_targets, self.numbers
+        # state -> the edge that it was reached by and the state before; None for the start
+        parents: dict[int, tuple[int, int] | None] = {start: None}
+        queue = deque([(start, 1)])
         cut = False
         while queue:
             here, length = queue.popleft()
@@ -106,22 +134,23 @@ class _Classes(Generic[N]):
             if room is not None and length > room:
                 cut = True
                 continue
-            for label, target in self.graph.moves(here):
-                move = (here, label, target)
-                if self.of(here, label) not in covered:
-                    return _back(parents, move)
+            for edge in range(first[here], first[here + 1]):
+                if numbers[edge] not in covered:
+                    return [*_back(parents, here), edge]
+                target = targets[edge]
                 if target not in parents:
-                    parents[target] = move
+                    parents[target] = (edge, here)
                     queue.append((target, length + 1))
         if not cut:
             self.spent.update(parents)
         return []
 
 
-def _back(parents: dict[int, tuple[int, int, int] | None], last: tuple[int, int, int]) -> list[tuple[int, int, int]]:
-    run = [last]
-    before = parents[last[0]]
+def _back(parents: dict[int, tuple[int, int] | None], state: int) -> list[int]:
+    run = []
+    before = parents[state]
     while before is not None:
-        run.append(before)
-        before = parents[before[0]]
+        edge, state = before
+        run.append(edge)
+        before = parents[state]
     return run[::-1]
