@@ -105,20 +105,15 @@ def restore(surface: Surface, events: Iterable[Record]) -> Retained:
 
     `events` is the whole log; it only decides between `never` and `none` when no snapshot is on the surface.
     """
-    for at in range(len(surface.nodes) - 1, -1, -1):
-        if is_owned(surface.dialect, surface.events[at]):
-            return _newest(surface)
-    return NONE_RETAINED if any(is_owned(surface.dialect, event) for event in events) else NEVER
-
-
-def _newest(surface: Surface) -> Retained:
     owned = [
         (seq, event)
         for seq, event in zip(surface.nodes, surface.events, strict=True)
         if is_owned(surface.dialect, event)
     ]
-    seq, event = max(owned, key=lambda item: item[0])
-    return _retain(event, seq)
+    if owned:
+        seq, event = max(owned, key=lambda item: item[0])
+        return _retain(event, seq)
+    return NONE_RETAINED if any(is_owned(surface.dialect, event) for event in events) else NEVER
 
 
 def _retain(event: Record, seq: int) -> Retained:

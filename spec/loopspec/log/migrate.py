@@ -7,6 +7,7 @@ dispatches get their new name; turns that a restart left open are closed. All se
 rewritten; a reference to a chunk becomes one to its settlement.
 
 Not done: the repair of vocabulary older than 0.1.0, and catalogue facts about children, which need the children.
+A log whose first message stands outside a step gets its head there too, named after the step that would be open.
 Which ids the writers give to migrated system messages is known only in form; ours have the same form.
 """
 
