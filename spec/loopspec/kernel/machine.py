@@ -228,7 +228,7 @@ class Machine(Generic[S]):
         core, stack, parked, waiting = config
         if waiting and self.may_begin(config):
             operation = waiting[0]
-            if stack and stack[-1].window == "log":
+            if stack:  # whatever window was open: its listeners are done
                 stack = (*stack[:-1], stack[-1]._replace(window="closed"))
             begun = (*stack, Activation(operation, "closed", False))
             return Move("begin", operation, Config(core, begun, parked, waiting[1:]))
