@@ -182,7 +182,7 @@ def rejected_with_it(m: Moment) -> bool | str:
     told = m.told()
     if told is None or told.marks == () or m.label[3] not in ("caller", "owner", "provider", "teardown"):
         return True
-    return told.reason == m.label[3]
+    return bool(told.reason == m.label[3])
 
 
 @claim("INV-11 rejection after rollback", "A promise is rejected when no registry holds anything of it.", "reject")

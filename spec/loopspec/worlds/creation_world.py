@@ -155,7 +155,7 @@ class CreationWorld(World[Creation]):
 
     def __init__(self, law: Law, choices: Choices, bound: Bound, machine: Machine[Creation] = MACHINE) -> None:
         callers = dict(bound.budgets)["callers"]
-        super().__init__(MACHINE, creation.initial(law, callers), CreationEnvironment(choices), bound, NOTHING, advance)
+        super().__init__(MACHINE, creation.initial(law, callers), CreationEnvironment(choices), bound, NOTHING)
         self.choices = choices
 
     def moves(self, node: Node) -> Iterator[tuple[Label, Node]]:

@@ -14,7 +14,13 @@ from loopspec.attempt import aborted
 from loopspec.driver import Driver
 from loopspec.inbox import Target, has_pending
 from loopspec.kernel.machine import Answer, Effect, Operation
-from loopspec.worlds.world import Bound, Environment, Price
+from loopspec.profile import Law
+from loopspec.properties import bystander
+from loopspec.properties.bystander import watch
+from loopspec.properties.claims import Claims, claims_for
+from loopspec.properties.driver import PROMISES
+from loopspec.properties.reachable import RACES, WINDOWS
+from loopspec.worlds.world import Bound, Environment, Price, World
 
 CAUSES = ("user", "disposed")
 """Two causes are enough: one like any other, and the one that bars the latch (L-CAN-11)."""
@@ -119,4 +125,31 @@ def bound(name: str, depth: int = 1, **budgets: int) -> Bound:
     return Bound(name, tuple((budget, given.get(budget, 0)) for budget in names), depth)
 
 
-__all__ = ["CAUSES", "SENDS", "DriverEnvironment", "bound", "driver"]
+QUICK = bound("quick", messages=3, cancel_user=1, cancel_disposed=1, jobs=1, turns=2)
+"""Every send, cancel and job in every window; answers as usual. Both sequences of causes, one job, two turns."""
+
+FAULTS = bound("faults", messages=2, cancel_user=1, turns=2, calls=1, faults=1, refusals=1)
+"""Fewer messages, but one unusual answer, one refused record and one answer with tool calls."""
+
+EDITS = bound("edits", messages=3, turns=1, edits=2)
+"""Edits of the lists around and inside a turn."""
+
+SMALL = bound("small", messages=2, cancel_user=1, cancel_disposed=1, turns=2)
+"""For smaller laws and for mutants."""
+
+DEEP = bound("deep", depth=2, messages=4, cancel_user=1, cancel_disposed=1, jobs=1, turns=3)
+"""By command only."""
+
+BOUNDS = {one.name: one for one in (QUICK, FAULTS, EDITS, SMALL, DEEP)}
+
+
+def world(law: Law, limits: Bound = QUICK, environment: DriverEnvironment | None = None) -> World[Driver]:
+    """The driver under a law, within limits, watched by a bystander."""
+    return World(
+        driver.MACHINE, driver.initial(law), environment or DriverEnvironment(), limits, bystander.START, watch(law)
+    )
+
+
+def claims(law: Law, limits: Bound = QUICK) -> Claims:
+    """Everything that is checked of it."""
+    return claims_for(law, PROMISES, (*WINDOWS, *RACES), dict(limits.budgets))

@@ -97,7 +97,21 @@ def advance(story: Story, label: Label, scene: Scene) -> Story:
         busy = any(point[0] == "finalise" for point, _ in scene.config.parked)
         story = story._replace(failure=failure, committing=busy)
     change = _CHANGES.get(str(label[0]))
-    return story if change is None else change(story, label, scene)
+    if change is not None:
+        story = change(story, label, scene)
+    return _over(story) if story.failure and not story.committing else story
+
+
+def _over(story: Story) -> Story:
+    """After a failure, when no commit is in hand: what nobody will ask about any more is forgotten."""
+    return Story(
+        calls=story.calls,
+        results=story.results,
+        prepared=story.prepared,
+        told=story.told,
+        allowed=min(story.allowed, 0),
+        failure=story.failure,
+    )
 
 
 def _append(story: Story, label: Any, scene: Scene) -> Story:

@@ -83,10 +83,11 @@ class Environment(Generic[S]):
         return ""
 
 
-Advance = Callable[[Any, Label], Hashable]
+Advance = Callable[[Any, Any], Any]
+"""`(memory, label)` to the memory after it. Memories are hashable and should be small."""
 
 
-def forgetful(memory: Any, label: Label) -> Hashable:
+def forgetful(memory: Any, label: Label) -> Any:
     """The monitor that remembers nothing."""
     return memory
 
