@@ -411,8 +411,13 @@ def skip(s: Batch) -> Outcome[Batch]:
 
 @rules("skipped")
 def skipped(s: Batch, call: Call) -> Outcome[Batch]:
+    """L-TOOL-15  The call counts as recorded."""
+    return go(s.put(next=call + 1), ("pair", call))
+
+
+@rules("pair")
+def pair(s: Batch, call: Call) -> Outcome[Batch]:
     """L-TOOL-15  The second half of the pair."""
-    s = s.put(next=call + 1)
     return append(s, ("tool/result", call, "never-started"), ("paired", call), ("fail", ("tool/result", call)))
 
 

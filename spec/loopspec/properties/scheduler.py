@@ -13,6 +13,7 @@ from typing import Any
 
 from loopspec.kernel.budget import Watched
 from loopspec.kernel.claims import Invariant, Step
+from loopspec.kernel.system import Label
 from loopspec.profile import Law
 from loopspec.scheduler import ENDS
 from loopspec.worlds.scheduler_past import SYNTHETIC, Story, aborted
@@ -76,9 +77,13 @@ def is_real(label: Any) -> bool:
     return appends(label, "tool/result") and label[3] not in SYNTHETIC
 
 
-def step(name: str, sentence: str, judge: Judge) -> Step[Node]:
-    """A claim about a move, the memory before it and the node after it."""
-    return Step(name, sentence, lambda before, label, after: bool(judge(story_of(before), label, after)))
+def step(name: str, sentence: str, judge: Judge, *verbs: str) -> Step[Node]:
+    """A claim about the moves with these verbs: the memory before the move and the node after it are asked."""
+
+    def predicate(before: Node, label: Label, after: Node) -> bool:
+        return label[0] not in verbs or bool(judge(before.memories[0], label, after))
+
+    return Step(name, sentence, predicate)
 
 
 # --- safety --------------------------------------------------------------------------------------------------
@@ -178,7 +183,7 @@ def failed_batch_ends_complete(law: Law, calls: int) -> Judge:
 def contexts_in_place(story: Story, label: Any, after: Node) -> object:
     if parks(label, "contexts"):
         return story.owed and label[2] == story.results
-    return not story.owed or label[0] in ("abort", "enter", "answer")
+    return not story.owed
 
 
 def conclusion_is_or(story: Story, label: Any, after: Node) -> object:
@@ -289,67 +294,122 @@ def safety(law: Law, calls: int) -> tuple[tuple[Invariant[Node], ...], tuple[Ste
     """All claims about states and about moves, for a batch of so many calls under a law."""
     invariants = (Invariant("INV-S7", "At most one prepare, finalise or question is open.", one_lane),)
     steps = (
-        step("INV-S1", "A batch that returns has one call and one result per block.", pairs_are_complete(calls)),
-        step("INV-S2", "Calls are recorded once each, in model order.", calls_in_order),
-        step("INV-S3", "Results are recorded once each, in model order.", results_in_order),
         step(
-            "INV-S4", "A result follows its own call; only a completed failure answers a bare block.", result_after_call
+            "INV-S1", "A batch that returns has one call and one result per block.", pairs_are_complete(calls), "leave"
+        ),
+        step("INV-S2", "Calls are recorded once each, in model order.", calls_in_order, "append"),
+        step("INV-S3", "Results are recorded once each, in model order.", results_in_order, "append"),
+        step(
+            "INV-S4",
+            "A result follows its own call; only a completed failure answers a bare block.",
+            result_after_call,
+            "append",
         ),
         step(
             "INV-S5",
             "A call that starts alone has all earlier results before it, and its own before the next call.",
             barrier_holds,
+            "append",
+            "park",
         ),
-        step("INV-S6", "Never more dispatches in flight than the cap of the group.", pool_is_capped),
-        step("INV-S8 entry", "A body is entered exactly when the signal is live.", entry_is_live),
-        step("INV-S8 cut", "Once the abort was seen, no further call starts in earnest.", cut_is_final),
-        step("INV-S9", "The batch ends only when every dispatch has settled.", end_is_settled),
+        step("INV-S6", "Never more dispatches in flight than the cap of the group.", pool_is_capped, "park"),
+        step("INV-S8 entry", "A body is entered exactly when the signal is live.", entry_is_live, "enter"),
+        step("INV-S8 cut", "Once the abort was seen, no further call starts in earnest.", cut_is_final, "park"),
+        step("INV-S9", "The batch ends only when every dispatch has settled.", end_is_settled, "leave"),
         step(
             "INV-S10",
             "Synthetic pairs are for calls that never started, after the abort and after all real results.",
             synthetic_suffix,
+            "append",
+            "park",
         ),
         step(
             "INV-S11",
             "After a failure nothing starts and nothing is made up, and the first failure is the one told.",
             failure_is_last(law),
+            "append",
+            "park",
+            "notify",
+            "leave",
         ),
-        step("INV-S12", "The contexts of a result are taken right after its record, each once.", contexts_in_place),
-        step("INV-S13", "The batch concludes exactly when a recorded success carried the mark.", conclusion_is_or),
-        step("INV-S14", "Each call in the executor tells one result, a skipped one tells none.", told_once),
+        step(
+            "INV-S12",
+            "The contexts of a result are taken right after its record, each once.",
+            contexts_in_place,
+            "append",
+            "park",
+            "notify",
+            "leave",
+            "refuse",
+            "lose",
+        ),
+        step(
+            "INV-S13",
+            "The batch concludes exactly when a recorded success carried the mark.",
+            conclusion_is_or,
+            "leave",
+        ),
+        step(
+            "INV-S14",
+            "Each call in the executor tells one result, a skipped one tells none.",
+            told_once,
+            "notify",
+            "append",
+            "leave",
+        ),
         step(
             "INV-S15",
             "Prepare, execute and finalise come once each, in this order; a final result sees no post-execute.",
             pipeline_in_order,
+            "park",
+            "notify",
         ),
-        step("INV-S15 post", "Every result that is not final has seen post-execute.", post_is_due),
+        step("INV-S15 post", "Every result that is not final has seen post-execute.", post_is_due, "notify"),
         step(
             "INV-S16",
             "`aborted` means that the body was entered, `aborted-before-dispatch` that it was not.",
             abort_codes_are_true,
+            "park",
+            "notify",
         ),
         step(
             "L-TOOL-18",
             "Under an aborted signal no success is told, and a failure of its own stays what it is.",
             success_is_live,
+            "notify",
         ),
-        step("T-302", "Policy is asked exactly under a live signal.", policy_is_live),
-        step("T-303", "Nothing is dispatched under an aborted signal.", dispatch_is_live),
-        step("T-305 late", "Post-execute never sees a success that settled after the abort.", late_success_is_hidden),
-        step("L-TOOL-19", "What is recorded is what was told, whatever listeners did.", telling_is_binding),
+        step("T-302", "Policy is asked exactly under a live signal.", policy_is_live, "park"),
+        step("T-303", "Nothing is dispatched under an aborted signal.", dispatch_is_live, "notify"),
+        step(
+            "T-305 late",
+            "Post-execute never sees a success that settled after the abort.",
+            late_success_is_hidden,
+            "park",
+        ),
+        step("L-TOOL-19", "What is recorded is what was told, whatever listeners did.", telling_is_binding, "append"),
         step(
             "L-TOOL-3",
             "Every start follows a classification of that very call, and only of the first unstarted one.",
             start_is_classified,
+            "park",
         ),
-        step("L-TOOL-2", "Groups never overlap, and the cap is read once, when a group opens.", groups_are_apart),
-        step("L-TOOL-6", "No result that is due waits for anything, a later start included.", commits_at_once),
-        step("L-TOOL-4", "The pool is never idle without a reason.", pool_is_busy(calls)),
-        step("T-402", "A stopped pool asks no more before it has drained.", stopped_pool_stays(law)),
+        step(
+            "L-TOOL-2", "Groups never overlap, and the cap is read once, when a group opens.", groups_are_apart, "park"
+        ),
+        step(
+            "L-TOOL-6",
+            "No result that is due waits for anything, a later start included.",
+            commits_at_once,
+            "leave",
+            "append",
+        ),
+        step("L-TOOL-4", "The pool is never idle without a reason.", pool_is_busy(calls), "leave"),
+        step("T-402", "A stopped pool asks no more before it has drained.", stopped_pool_stays(law), "park"),
         step(
             "VD-40",
             "Where the law completes failed batches, no call is left without a result.",
             failed_batch_ends_complete(law, calls),
+            "leave",
         ),
     )
     return invariants, steps

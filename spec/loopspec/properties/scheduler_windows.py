@@ -214,7 +214,7 @@ def reachability(law: Law, calls: int) -> tuple[SometimesStep[Node], ...]:
         row(
             "INV-S11 later",
             "A second failure follows; the first one is told.",
-            lambda s, m, e, _: bool(s.failure) and failure_in(e, s) not in ((), s.failure),
+            lambda s, m, e, _: e[0] == "answer" and bool(s.failure) and failure_in(e, s) != (),
         ),
         row(
             "INV-S11 commits",
