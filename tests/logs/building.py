@@ -101,8 +101,8 @@ class Builder:
         self.close_step()
         self.add("turn/end", {"turn": self.turn, "reason": {"kind": kind, **more}})
 
-    def answer(self, *blocks: Event, finish: str = "stop") -> int:
-        """A streamed assistant message of these blocks; its seq."""
+    def answer(self, *blocks: Event, finish: str = "stop", deltas: int = 1) -> int:
+        """A streamed assistant message of these blocks, each text in so many deltas; its seq."""
         chunks: list[Event] = []
         for index, block in enumerate(blocks):
             chunks.append({"type": "block-start", "index": index, "blockType": block["type"]})
@@ -117,7 +117,10 @@ class Builder:
                     }
                 )
             else:
-                chunks.append({"type": f"{block['type']}-delta", "index": index, "text": block["text"]})
+                words = block["text"]
+                size = max(1, -(-len(words) // deltas))
+                parts = [words[at : at + size] for at in range(0, len(words), size)] or [""]
+                chunks += [{"type": f"{block['type']}-delta", "index": index, "text": part} for part in parts]
             chunks.append({"type": "block-end", "index": index, "block": block})
         usage = {"inputTokens": 10, "outputTokens": 5}
         chunks.append({"type": "usage", "usage": usage})
@@ -133,7 +136,7 @@ class Builder:
             sources = [self.add("assistant/chunk", self.at(chunk=chunk)) for chunk in chunks]
             data = self.at(message=message, usage=usage)
             return self.add("assistant/message", data, sourceEventSeqs=sources, surfaceOp="append")
-        stream = [stream_record(chunk, 1001 + self.seq) for chunk in chunks]
+        stream = packed([stream_record(chunk, 1001 + self.seq) for chunk in chunks])
         return self.add("assistant/message", self.at(message=message, usage=usage, stream=stream), surfaceOp="append")
 
     def call(self, call_id: str, arguments: str = "{}") -> int:
@@ -181,6 +184,19 @@ def stream_record(chunk: Event, time: int) -> Event:
     return {"type": "chunk", "time": time, "chunk": chunk}
 
 
+def packed(records: list[Event]) -> list[Event]:
+    """Neighbouring text runs of one block joined, as a writer would."""
+    joined: list[Event] = []
+    for record in records:
+        last = joined[-1] if joined else None
+        if last is not None and "texts" in record and last.get("index") == record["index"] and "texts" in last:
+            last["dt"].append(0)
+            last["texts"] += record["texts"]
+        else:
+            joined.append(record)
+    return joined
+
+
 def text(words: str) -> Event:
     return {"type": "text", "text": words}
 
@@ -207,12 +223,12 @@ def legal(version: int) -> Builder:
     return log
 
 
-def many_turns(version: int, turns: int, chunks: int = 1) -> Builder:
-    """A long legal log of plain turns; every answer streams `chunks` deltas (format 0 only)."""
+def many_turns(version: int, turns: int, deltas: int = 1) -> Builder:
+    """A long legal log of plain turns; every answer streams so many deltas."""
     log = Builder(version)
     for number in range(1, turns + 1):
         log.begin(f"Question {number}", f"u{number}")
-        log.answer(*(text(f"Answer {number}.") for _ in range(max(1, chunks // 3))))
+        log.answer(text(f"Answer {number}. " + "word " * deltas), deltas=deltas)
         log.end()
     return log
 

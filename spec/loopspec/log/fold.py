@@ -237,7 +237,9 @@ class Log:
         self.assembly = stream.EMPTY
         self.grammar = stream.GRAMMAR_START
         self.attempt_ranges: list[tuple[int, int]] = []
-        self.attempt_line = 0
+        self.run_at: int | None = None
+        self.run_key: tuple[Any, ...] | None = None
+        self.run_words: list[str] = []
         self.calls: dict[str, Call] = {}
         self.unanswered = 0
         self.last_result_order = -1
@@ -281,6 +283,23 @@ class Log:
         if first is None or last is None or first > last:
             return None
         return list(self.surface.nodes[first : last + 1])
+
+    def flush(self) -> None:
+        """Fold the deltas that were collected since the last chunk of another kind, as one joined delta."""
+        if self.run_key is None or self.run_at is None:
+            return
+        kind, at, call_id, name = self.run_key
+        words = "".join(self.run_words)
+        if kind == "tool-call-delta":
+            named = {} if name is None else {"name": name}
+            chunk = {"type": kind, "index": at, "id": call_id, **named, "argumentsDelta": words}
+        else:
+            chunk = {"type": kind, "index": at, "text": words}
+        self.assembly = stream.absorb(self.assembly, chunk)
+        self.attempt_ranges[-1] = (self.attempt_ranges[-1][0], self.run_at + len(self.run_words))
+        self.run_at += len(self.run_words)
+        self.run_key = None
+        self.run_words = []
 
     def open_work(self) -> OpenWork:
         """What stands open here, in the form that the repair rules take (`S-REP-2`)."""
@@ -395,6 +414,8 @@ def _settle(log: Log, row: Row) -> None:
 def advance(log: Log, row: Row) -> None:
     """Fold one row. Called after the rules have seen it."""
     kind = row.type
+    if log.run_at is not None and kind != "assistant/chunk":
+        log.run_at = None  # deltas go on only right behind a chunk
     take = _TAKE.get(kind) if type(kind) is str else None
     if take is not None:
         take(log, row)
@@ -476,6 +497,7 @@ def _reset_attempt(log: Log) -> None:
     if log.attempt_ranges:
         log.assembly = stream.EMPTY
         log.attempt_ranges = []
+    log.run_at = None
     log.grammar = stream.GRAMMAR_START
 
 
@@ -495,6 +517,7 @@ def _take_chunk(log: Log, row: Row) -> None:
         log.attempt_ranges[-1] = (log.attempt_ranges[-1][0], row.index + row.count)
     else:
         log.attempt_ranges.append((row.index, row.index + row.count))
+    log.run_at = row.index + row.count
     if log.grammar.finish == "max-tokens":
         log.hit_ceiling = True
 
