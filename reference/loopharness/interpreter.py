@@ -78,10 +78,12 @@ class Interpreter(Generic[S]):
         self._run(1)
 
     def _run(self, depth: int) -> Effect:
-        """Perform effects until the activation at height `depth` has ended, and no operation waits unbegun."""
+        """Perform effects until the activation at height `depth` has ended; the outermost one also begins and
+        finishes every operation that has waited."""
         performer, step = self.performer, self.machine.step
         end, running = PARKED, True
-        while running or (self.config.waiting and not self.config.stack):
+        outermost = depth == 1
+        while running or (outermost and (self.config.stack or self.config.waiting)):
             before = self.config
             verb, effect, self.config = step(before)
             if verb == "append":

@@ -29,6 +29,8 @@ from loopspec.profile import Profile
 SILENT = ("note", "begin")
 """Verbs of the path that nobody outside can see."""
 
+CALL = {"type": "tool-call", "id": "c", "name": "t", "arguments": ""}
+
 EVENTS = ("agent/status", "agent/inbox/inserted", "agent/inbox/discarded", "agent/inbox/claimed", "agent/error")
 
 
@@ -95,14 +97,16 @@ class Puppet:
             return  # the path ends here; what the harness does afterwards nobody has predicted
         expected = self.path[self.at]
         if expected != label:
-            self.failure = self.failure or Mismatch(
-                f"at {self.at}: the path says {expected}, the harness did {label}\n"
-                + "\n".join(map(str, self.path[max(0, self.at - 12) : self.at]))
-            )
+            self.failure = self.failure or self.mismatch(f"the harness did {label}")
             self.at = len(self.path)
             return
         self.fired.add(str(label[0:2]))
         self.at += 1
+
+    def mismatch(self, what: str) -> Mismatch:
+        """The path so far, what it says next, and what happened instead."""
+        before = "\n".join(map(str, self.path[max(0, self.at - 12) : self.at]))
+        return Mismatch(f"at {self.at}:\n{before}\nthe path says {self.peek()}, {what}")
 
     def act(self) -> None:
         """In a window: make the calls that the path has here."""
@@ -241,6 +245,8 @@ class Puppet:
             context.on("system-prompt/assemble", self.assembly)
             context.on("agent/pre-step", self.pre_step)
             context.on("agent/request", self.request)
+            # A listener serves the stream: what it raises stays an exception, unlike an adapter's (M-431).
+            context.on("llm/stream", lambda request, proceed: PuppetStream(self))
             context.on("agent/request-error", self.recovery)
             context.on("agent/turn-stopping", self.stopping)
             for name in ("tools", "gap", "tick"):
@@ -253,8 +259,12 @@ class Puppet:
             harness._group.cancel_scope.cancel()
 
     def _tap(self, agent: Agent) -> None:
-        """See the three effects that have no public trace of their own: await points, refusals, returns."""
-        park, refused, left = agent.park, agent.refused, agent.left
+        """See the effects that have no public trace of their own: await points, refusals, returns, fresh signals."""
+        park, refused, left, note = agent.park, agent.refused, agent.left, agent.note
+
+        def on_note(change: Effect) -> None:
+            note(change)
+            self._watch_signal()
 
         def on_park(point: Effect) -> None:
             self.see("park", *self._point(point))
@@ -269,6 +279,7 @@ class Puppet:
             left(end, heard)
 
         agent.park, agent.refused, agent.left = on_park, on_refused, on_left  # type: ignore[method-assign]
+        agent.note = on_note  # type: ignore[method-assign]
 
     def _point(self, point: Effect) -> Effect:
         if point[0] == "pre-step":
@@ -308,7 +319,7 @@ class Puppet:
                 while self.at == progress and self.at < len(self.path) and self.failure is None:
                     await anyio.lowlevel.checkpoint()
             else:
-                raise Mismatch(f"at {self.at}: the path says {label}, the harness did nothing")
+                raise self.mismatch("the harness did nothing")
         if self.failure is not None:
             raise self.failure
 
@@ -324,7 +335,7 @@ class PuppetAdapter:
         return {"id": model, "name": model}
 
     def stream(self, request: object) -> AsyncIterator[FrozenDict]:
-        return PuppetStream(self.puppet)
+        raise AssertionError("the puppeteer's listener serves every stream")
 
 
 class PuppetStream:
@@ -340,6 +351,8 @@ class PuppetStream:
         answer = await self.puppet.gate(("chunk",))
         if answer[0] == "chunk":
             return self._chunk()
+        if answer[0] == "throws":
+            raise Planned
         raise StopAsyncIteration
 
     def _chunk(self) -> FrozenDict:
@@ -357,7 +370,7 @@ class PuppetStream:
             if label[1][0] != "chunk":
                 break
             if label[2][0] == "end":
-                following = next((l for l in rest[index + 1 :] if l[0] in ("append", "refuse", "park")), ())
+                following = next((seen for seen in rest[index + 1 :] if seen[0] in ("append", "refuse", "park")), ())
                 if following[1:3] == ("assistant/message", "interrupted"):
                     return text
                 _, finish, calls, _ = label[2]
