@@ -11,7 +11,7 @@ Only three await points have no public extension point and are answered by a hoo
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from typing import Any
 
 import anyio
@@ -25,6 +25,9 @@ from loopharness.model.failure import failure_facts
 from loopspec.kernel.machine import Answer, Effect
 from loopspec.kernel.system import Label
 from loopspec.profile import Profile
+
+Line = tuple[Any, ...]
+"""One label of a path: `(verb, name, …)`."""
 
 SILENT = ("note", "begin")
 """Verbs of the path that nobody outside can see."""
@@ -51,14 +54,19 @@ def number(id: str) -> int:
     return int(id[1:])
 
 
-def is_playable(path: Sequence[Label]) -> bool:
+def lines(path: Iterable[Label]) -> list[Line]:
+    """The labels of a path as plain tuples."""
+    return [label if isinstance(label, tuple) else (label,) for label in path]
+
+
+def is_playable(path: Iterable[Label]) -> bool:
     """False for paths whose answers no real stream or log could give.
 
     A failure, a cut at max-tokens and a tool call are chunks themselves, so they need a published chunk; and a
     context record that was refused is due again, which the environment of the exploration does not remember.
     """
     started = False
-    for label in path:
+    for label in lines(path):
         if label[:2] == ("park", "chunk"):
             started = bool(label[2])
         if label[0] == "answer" and label[1][0] == "chunk" and label[2][0] == "end":
@@ -73,8 +81,8 @@ def is_playable(path: Sequence[Label]) -> bool:
 class Puppet:
     """One path being played on one agent."""
 
-    def __init__(self, path: Sequence[Label], session_format: int) -> None:
-        self.path = [label for label in path if label[0] not in SILENT]
+    def __init__(self, path: Iterable[Label], session_format: int) -> None:
+        self.path = [label for label in lines(path) if label[0] not in SILENT]
         self.at = 0
         self.embedded = session_format == 4
         self.fired: set[str] = set()
@@ -87,7 +95,7 @@ class Puppet:
 
     # -- the path
 
-    def peek(self) -> Label:
+    def peek(self) -> Line:
         """The next label, or an empty one at the end."""
         return self.path[self.at] if self.at < len(self.path) else ()
 

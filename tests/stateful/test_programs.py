@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import anyio
 import pytest
-from tests.stateful.puppet import Mismatch, Puppet, is_playable
+from tests.stateful.puppet import Mismatch, Puppet, is_playable, lines
 
 from loopspec import driver
 from loopspec.attempt import aborted
@@ -62,8 +62,9 @@ def world(setting: Setting, limits: Bound) -> World[Driver]:
     return World(driver.MACHINE, driver.initial(law(*setting)), PlayableEnvironment(), limits)
 
 
-def class_of(node: Node, label: Label) -> Hashable:
+def class_of(node: Node, move: Label) -> Hashable:
     """The kind of a move: what happens, where the machine stands, and which window is open."""
+    (label,) = lines([move])
     core, stack, _, waiting = node.config
     window = stack[-1].window if stack else "none"
     phase = (core.phase, aborted(core), core.closing)
@@ -179,6 +180,10 @@ class Swapped:
 def test_a_wrong_harness_is_seen() -> None:
     """The puppeteer can fail: a harness without a latch leaves the path of one that has it."""
     paths = [path.labels for path in programs(("seed", 0)).paths if is_playable(path.labels)]
-    with Swapped("latches", lambda s, after_abort: False), pytest.raises(Mismatch):
+
+    def play_all() -> None:
         for path in paths:
             play(path, ("seed", 0), "asyncio")
+
+    with Swapped("latches", lambda s, after_abort: False), pytest.raises(Mismatch):
+        play_all()
