@@ -326,6 +326,43 @@ async def test_m_432_an_early_end_closes_the_adapter_and_waits(service: LlmServi
         await anext(stream)
 
 
+class Counting(ScriptedAdapter):
+    """An adapter that counts how often its iterators are closed, whatever their state."""
+
+    closes = 0
+
+    def stream(self, request: Request) -> AsyncIterator[FrozenDict]:
+        inner = super().stream(request)
+        adapter = self
+
+        class Iterator:
+            def __aiter__(self) -> AsyncIterator[FrozenDict]:
+                return self
+
+            async def __anext__(self) -> FrozenDict:
+                return await anext(inner)
+
+            async def aclose(self) -> None:
+                adapter.closes += 1
+
+        return Iterator()
+
+
+@pytest.mark.parametrize("response", [text("hi"), [ValueError("lost")]])
+async def test_m_432_what_has_ended_by_itself_is_not_closed(service: LlmService, response: list[Any]) -> None:
+    adapter = Counting(always=response)
+    service.register_adapter(["p"], adapter)
+    stream = service.stream(request())
+    await collect(stream)
+    await cast("Any", stream).aclose()
+    assert adapter.closes == 0
+    early = service.stream(request())
+    if len(response) > 1:
+        await anext(early)
+    await cast("Any", early).aclose()
+    assert adapter.closes == (1 if len(response) > 1 else 0)
+
+
 async def test_m_432_a_failing_close_reaches_the_consumer(service: LlmService) -> None:
     class BadClose(Loose):
         def stream(self, request: Request) -> AsyncIterator[FrozenDict]:

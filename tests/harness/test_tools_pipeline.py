@@ -988,6 +988,27 @@ async def test_t_301_t_306_a_late_success_is_replaced_and_keeps_contexts_only(
     assert results == [{**AFTER, "additionalContexts": [NOTE]}]
 
 
+async def test_t_305_a_wrapper_sees_the_success_that_its_own_signal_has_aborted(
+    bus: Bus, registry: ToolRegistry, pipeline: ToolPipeline
+) -> None:
+    timeout = AbortController()
+    seen: list[Any] = []
+
+    def body(arguments: Any, execution: Execution) -> str:
+        timeout.abort("timeout")
+        return "late"
+
+    async def wrapper(execution: Execution, next: Next) -> Any:
+        execution.signal = timeout.signal
+        seen.append(thaw(await next()))
+        return failed("tool call timed out")
+
+    registry.register(raw("t", body), bus.root)
+    bus.root.on("tools/execute", wrapper)
+    assert await run(pipeline) == error("tool call timed out")
+    assert seen == [AFTER]
+
+
 async def test_l_tool_18_a_bodys_own_error_survives_the_abort(
     bus: Bus, registry: ToolRegistry, pipeline: ToolPipeline
 ) -> None:
