@@ -30,6 +30,7 @@ Nothing here is about agents. A configuration is a value: hashable, comparable, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 Frame = tuple[Any, ...]
@@ -65,32 +66,32 @@ def append(core: S, record: Effect, frame: Frame, refused: Frame) -> Outcome[S]:
 
     When the append raises, `refused` follows with the core state that the rule was given (L-IN-19).
     """
-    return Outcome("append", core, record, frame, refused)
+    return _outcome(("append", core, record, frame, refused))
 
 
 def notify(core: S, event: Effect, frame: Frame) -> Outcome[S]:
     """Publish a live event; every listener runs before `frame`."""
-    return Outcome("notify", core, event, frame)
+    return _outcome(("notify", core, event, frame, ()))
 
 
 def note(core: S, change: Effect, frame: Frame) -> Outcome[S]:
     """Tell the interpreter of a change that no listener can hear."""
-    return Outcome("note", core, change, frame)
+    return _outcome(("note", core, change, frame, ()))
 
 
 def park(core: S, point: Effect, frame: Frame) -> Outcome[S]:
     """Wait at an await point. The answer becomes the last local of `frame`."""
-    return Outcome("park", core, point, frame)
+    return _outcome(("park", core, point, frame, ()))
 
 
 def leave(core: S, result: Effect) -> Outcome[S]:
     """End the synchronous call with `("return", value)`, `("raise", kind)` or another named end."""
-    return Outcome("leave", core, result, ())
+    return _outcome(("leave", core, result, (), ()))
 
 
 def go(core: S, frame: Frame) -> Outcome[S]:
     """No effect of its own: the rule of `frame` speaks."""
-    return Outcome("go", core, (), frame)
+    return _outcome(("go", core, (), frame, ()))
 
 
 Rule = Callable[..., Outcome[Any]]
@@ -139,6 +140,13 @@ class Move(NamedTuple, Generic[S]):
     verb: str
     effect: Effect
     config: Config[S]
+
+
+# Made without the argument handling of their constructors: these run for every effect of every run.
+_outcome: Callable[[Frame], Outcome[Any]] = partial(tuple.__new__, Outcome)
+_activation: Callable[[Frame], Activation] = partial(tuple.__new__, Activation)
+_config: Callable[[Frame], Config[Any]] = partial(tuple.__new__, Config)
+_move: Callable[[Frame], Move[Any]] = partial(tuple.__new__, Move)
 
 
 class Illegal(Exception):
@@ -197,11 +205,7 @@ class Machine(Generic[S]):
             raise Illegal("an await point resumed inside a synchronous segment")
         frame = (*parked[index][1], answer)
         rest = parked[:index] + parked[index + 1 :]
-        return Config(core, (Activation(frame, "closed", False),), rest, waiting)
-
-    def speak(self, core: S, frame: Frame) -> Outcome[S]:
-        """The outcome of a frame's rule, following `go` to the rule that has an effect."""
-        return self.ponder(core, frame)[1]
+        return _config((core, (_activation((frame, "closed", False)),), rest, waiting))
 
     def ponder(self, core: S, frame: Frame) -> tuple[S, Outcome[S]]:
         """`speak`, with the core state that the speaking rule was given: where a refused append leaves the machine."""
@@ -235,20 +239,25 @@ class Machine(Generic[S]):
         if not stack:
             raise Illegal("nothing to step: no synchronous segment is running")
         frame, _, locked = stack[-1]
-        before, (verb, core, effect, frame, refused) = self.ponder(core, frame)
+        rules = self.rules
+        outcome = rules[frame[0]](core, *frame[1:])
+        while outcome[0] == "go":
+            core, frame = outcome[1], outcome[3]
+            outcome = rules[frame[0]](core, *frame[1:])
+        verb, after, effect, frame, refused = outcome
         outer = stack[:-1]
         if verb == "append":
             if locked:
-                refusal = Config(before, (*outer, Activation(refused, "closed", True)), parked, waiting)
+                refusal = Config(core, (*outer, Activation(refused, "closed", True)), parked, waiting)
                 return Move("refuse", effect, refusal)
-            outer = (*outer, Activation(frame, "log", False))
-        elif verb == "notify":
-            outer = (*outer, Activation(frame, "live", locked))
-        elif verb == "note":
-            outer = (*outer, Activation(frame, "closed", locked))
+            outer = (*outer, _activation((frame, "log", False)))
         elif verb == "park":
             parked = (*parked, (effect, frame))
-        return Move(verb, effect, Config(core, outer, parked, waiting))
+        elif verb == "notify":
+            outer = (*outer, _activation((frame, "live", locked)))
+        elif verb == "note":
+            outer = (*outer, _activation((frame, "closed", locked)))
+        return _move((verb, effect, _config((after, outer, parked, waiting))))
 
     def withdraw(self, config: Config[S], refused: Frame) -> Config[S]:
         """Close the log window of an append that turned out to be refused after operations had run in it.
