@@ -13,7 +13,6 @@ harness, after its turn has been closed in the log.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -21,6 +20,7 @@ from typing import Any, Final
 import anyio
 
 from loopharness.agent import Agent, AgentOptions, Services
+from loopharness.agent.messages import random_id
 from loopharness.bus import Bus, Context
 from loopharness.frozen import FrozenDict, freeze
 from loopharness.model.service import LlmService
@@ -47,6 +47,7 @@ class Harness:
         now: Callable[[], int] = wall_clock,
         identity: str = "",
         persona: str = "",
+        new_id: Callable[[], str] = random_id,
     ) -> None:
         self.bus: Final = Bus()
         self.context: Final[Context] = self.bus.root
@@ -61,6 +62,7 @@ class Harness:
         self.agents: Final[dict[str, Agent]] = {}
         self._group = group
         self._now = now
+        self._new_id = new_id
 
     def on(self, name: str, listener: Callable[..., Any]) -> Callable[[], None]:
         """Listen to an event of any agent; the answer stops that."""
@@ -71,22 +73,24 @@ class Harness:
         session_id: str | None = None,
         options: AgentOptions | None = None,
         *,
+        cwd: str | None = None,
         header: Mapping[str, Any] | None = None,
         events: Iterable[Mapping[str, Any]] = (),
     ) -> Agent:
         """A live agent over a new session, or over the events of one that is taken up again.
 
+        `cwd` is the absolute path of the directory that a new session works in, as its header records it.
         `header` and `events` are those of a stored session; its format decides the dialect. Raises `ValueError`
         when the id is taken, or when the log holds an impossible inbox splice.
         """
-        row = dict(header) if header is not None else self._fresh_header(session_id or str(uuid.uuid4()))
+        row = dict(header) if header is not None else self._fresh_header(session_id or self._new_id(), cwd)
         version = row["version"]
         dialect: Dialect = "v4" if version == 4 else "v0"
         session = Session(row, dialect=dialect, now=self._now, events=[_frozen(event) for event in events])
         if header is not None:
             _begin_lifecycle(session)
         key = object()
-        services = Services(self.bus, self.llm, self.tools, self.pipeline, self.prompt, self.settings)
+        services = Services(self.bus, self.llm, self.tools, self.pipeline, self.prompt, self.settings, self._new_id)
         agent = Agent(session, services, options or AgentOptions(), law(self.profile, version), key)
         self.sessions.enter(session, self.context.scope(key, f"agent {session.id}"))
         self.agents[agent.id] = agent
@@ -100,8 +104,10 @@ class Harness:
             agent.cancel({"kind": "disposed"})
             await agent.when_idle()
 
-    def _fresh_header(self, id: str) -> dict[str, Any]:
+    def _fresh_header(self, id: str, cwd: str | None) -> dict[str, Any]:
         row: dict[str, Any] = {"type": "session", "version": self.session_format, "id": id, "createdAt": self._now()}
+        if cwd is not None:
+            row["cwd"] = cwd
         if self.session_format == 4:
             row["isSeeded"] = False
         row["delegationDepth"] = 0
@@ -127,17 +133,19 @@ async def open_harness(
     now: Callable[[], int] = wall_clock,
     identity: str = "",
     persona: str = "",
+    new_id: Callable[[], str] = random_id,
 ) -> AsyncIterator[Harness]:
     """A harness for the time of an `async with` block, on asyncio or trio.
 
     `profile` says which law its agents follow (`loopspec.profile`), `session_format` (0 or 4) what new sessions
-    are written in, `now` gives Unix milliseconds; `identity` and `persona` begin the system prompt. Leaving the
-    block disposes every agent: turns are closed in the log first, and work that ignores its signal is waited
-    for. When the block raises or is cancelled from outside there is no such patience.
+    are written in, `now` gives Unix milliseconds, `new_id` the ids of messages that are minted here; `identity`
+    and `persona` begin the system prompt. Leaving the block disposes every agent: turns are closed in the log
+    first, and work that ignores its signal is waited for. When the block raises or is cancelled from outside
+    there is no such patience.
     """
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
-        harness = Harness(group, profile, session_format, now, identity, persona)
+        harness = Harness(group, profile, session_format, now, identity, persona, new_id)
         try:
             yield harness
             for agent in list(harness.agents.values()):

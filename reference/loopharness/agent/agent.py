@@ -18,7 +18,7 @@ import anyio.lowlevel
 
 from loopharness.agent.attempt import Attempts
 from loopharness.agent.maintenance import Job, Maintenance
-from loopharness.agent.messages import CauseKind, Messages, accepted, user_message
+from loopharness.agent.messages import CauseKind, Messages, accepted, random_id, user_message
 from loopharness.agent.records import Recorder
 from loopharness.bus import AgentEvents, Bus
 from loopharness.errors import error_chain
@@ -80,6 +80,8 @@ class Services:
     pipeline: ToolPipeline
     prompt: SystemPrompt
     settings: LoopSettings
+    new_id: Callable[[], str] = random_id
+    """Gives every message that is minted here its id."""
 
 
 class Inbox:
@@ -330,7 +332,8 @@ class Agent:
     def offer(self, messages: Sequence[Message], leaving: Ids = ()) -> Ids:
         """Number messages that want to become pending."""
         core = self.core
-        whole = [user_message(message) if isinstance(message, str) else message for message in messages]
+        new_id = self.services.new_id
+        whole = [{**user_message(m), "id": new_id()} if isinstance(m, str) else m for m in messages]
         return self.messages.offer(whole, core.next_turn + core.next_step, leaving)
 
     def number_of(self, id: str) -> int:
@@ -459,7 +462,7 @@ class Agent:
         due = contexts.candidate(session.dialect, self._retained, self._contexts)
         if due is None:
             return ()
-        return (freeze({**user_message(due.text), "source": dict(due.source)}),)
+        return (freeze({**user_message(due.text), "source": dict(due.source), "id": self.services.new_id()}),)
 
     async def _request(self) -> Answer:
         core = self.core

@@ -6,7 +6,6 @@ What is computed here comes from the folds of the spec (`loopspec.request`, `loo
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -255,7 +254,8 @@ class Attempts:
         source = {"kind": "model", "provider": config["provider"], "model": config["model"]}
         if keep_replay and settlement.replay_state is not None:
             source["replayState"] = settlement.replay_state
-        message = {"role": "assistant", "content": settlement.content, "source": source, "id": str(uuid.uuid4())}
+        id = self._agent.services.new_id()
+        message = {"role": "assistant", "content": settlement.content, "source": source, "id": id}
         core = self._agent.core
         data: dict[str, Any] = {"turn": core.turn, "step": core.step, "message": message}
         if settlement.usage is not None:

@@ -10,13 +10,18 @@ from loopharness.frozen import FrozenDict, NotJsonError, freeze
 from loopharness.session import SessionDataError
 from loopspec.inbox import Ids
 
-__all__ = ["CauseKind", "Messages", "accepted", "user_message"]
+__all__ = ["CauseKind", "Messages", "accepted", "random_id", "user_message"]
+
+
+def random_id() -> str:
+    """A fresh id, as live messages get it (S-MSG-1)."""
+    return str(uuid.uuid4())
 
 
 def user_message(text: str, **source: Any) -> dict[str, Any]:
     """A human prompt as a message: fresh id, one text block, source kind `user` plus the given fields (S-MSG-5)."""
     return {
-        "id": str(uuid.uuid4()),
+        "id": random_id(),
         "role": "user",
         "content": [{"type": "text", "text": text}],
         "source": {"kind": "user", **source},

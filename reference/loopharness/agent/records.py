@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from loopharness.frozen import freeze
@@ -114,7 +113,7 @@ class Recorder:
             "role": "system",
             "content": system_prompt.content_of(change.text),
             "source": {"kind": "system-prompt"},
-            "id": str(uuid.uuid4()),
+            "id": self._agent.services.new_id(),
         }
         data = {"turn": core.turn, "step": core.step, "message": message}
         if isinstance(change, system_prompt.AppendSystem):

@@ -7,7 +7,6 @@ the one *lane*, and questions of the machine are answered at once.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -166,7 +165,7 @@ class ToolBatch:
             self._write_result(number, block["id"], record[2])
 
     def _write_result(self, number: int, call_id: str, outcome: str) -> None:
-        id = str(uuid.uuid4())
+        id = self._agent.services.new_id()
         if outcome == "never-started":
             result = ABORTED_BEFORE_DISPATCH
         elif outcome in MISSING:
