@@ -23,5 +23,8 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+bench: $(READY)        ## every figure in one run; ONLY="loop explore" picks some
+	$(BIN)/python -m benchmarks $(ONLY)
+
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

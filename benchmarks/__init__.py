@@ -1,0 +1,1 @@
+"""Benchmarks: run them with `make bench`, or one with `make bench ONLY=loop`."""
