@@ -115,15 +115,15 @@ class SlicePlugin:
     async def _seal(self, payload: Mapping[str, Any], next: Next) -> Any:
         """TP-08, CF-20"""
         decision = await next()
-        payload["signal"].check()
-        if decision["kind"] != "enter":
-            return decision
-        session, cap = payload["agent"].session, self.config.max_steps_per_turn
-        if settings_of.exceeds(payload["step"], cap):
+        session, signal, cap = payload["agent"].session, payload["signal"], self.config.max_steps_per_turn
+        course = settings_of.course(decision["kind"], payload["step"], aborted=signal.aborted, cap=cap)
+        if course == "raise":
+            signal.check()
+        elif course == "stop":
             assert cap is not None
             self._warn(session, settings_of.cap_warning(cap))
             return {"kind": "reject"}
-        if payload["step"] == 1 and session.dialect == "v4":
+        elif course == "seal" and session.dialect == "v4":
             self.tape(session).seal(decision["messages"], lambda text: self._warn(session, text))
         return decision
 

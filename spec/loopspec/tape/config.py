@@ -231,6 +231,24 @@ def _camel(field: str) -> str:
 # -- what the settings decide at a step and at a request -----------------------------------------------------
 
 
+Course = Literal["raise", "pass", "stop", "seal", "enter"]
+
+
+def course(decision: str, step: int, *, aborted: bool, cap: int | None = None) -> Course:
+    """TP-08  What the tape does with a decision that has come back from downstream, in the order of its checks.
+
+    `raise` when the turn was cancelled meanwhile, `pass` a decision that is no entry, `stop` a step beyond the cap
+    (CF-20), `seal` at a first step, and otherwise just `enter`.
+    """
+    if aborted:
+        return "raise"
+    if decision != "enter":
+        return "pass"
+    if exceeds(step, cap):
+        return "stop"
+    return "seal" if step == 1 else "enter"
+
+
 def exceeds(step: int, cap: int | None) -> bool:
     """CF-20  Whether a proposed step is beyond the cap."""
     return cap is not None and step > cap
