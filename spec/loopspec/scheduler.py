@@ -323,8 +323,8 @@ def settle(s: Batch, call: Call, answer: Answer) -> Outcome[Batch]:
 
 @rules("wake")
 def wake(s: Batch) -> Outcome[Batch]:
-    """L-TOOL-4, L-TOOL-21  A waiting lane goes on with every settlement, a draining one with the last."""
-    if s.lane == "busy" or (s.lane == "draining" and s.live):
+    """L-TOOL-4, L-TOOL-21  A lane that waits goes on with every settlement; a draining one waits for the next."""
+    if s.lane == "busy":
         return leave(s, ("return", None))
     s = s.put(lane="busy")
     if s.failure:

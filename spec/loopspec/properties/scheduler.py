@@ -48,8 +48,8 @@ def is_end(label: Any) -> bool:
 
 
 def is_final(node: Node) -> bool:
-    """A batch may stop when nothing runs and nothing waits."""
-    return not node.state.config.stack and not node.state.config.parked
+    """A batch may stop when it has ended."""
+    return story_of(node).over
 
 
 def appends(label: Any, what: str) -> bool:

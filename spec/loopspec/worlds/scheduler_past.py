@@ -12,6 +12,7 @@ from loopspec.inbox import Ids
 from loopspec.kernel.budget import Monitor
 from loopspec.kernel.machine import Effect
 from loopspec.kernel.system import Label
+from loopspec.scheduler import ENDS
 from loopspec.worlds.scheduler_world import Scene
 
 SYNTHETIC = ("never-started", "outcome-unknown", "not-started")
@@ -65,6 +66,8 @@ class Story(NamedTuple):
     """A recorded success carried the conclude mark."""
     failure: Effect = ()
     """The first failure of the machinery."""
+    over: bool = False
+    """The batch has ended."""
     committing: bool = False
     """That failure was a sibling's, while a result was being finalised: the commits in hand are finished."""
 
@@ -92,6 +95,8 @@ def begin(scene: Scene) -> Story:
 
 def advance(story: Story, label: Label, scene: Scene) -> Story:
     """The memory after one more move."""
+    if label[0] == "leave" and label[1] in ENDS:
+        return story._replace(over=True)
     failure = failure_in(label, story)
     if failure and not story.failure:
         busy = any(point[0] == "finalise" for point, _ in scene.config.parked)
