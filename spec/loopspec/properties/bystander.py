@@ -70,6 +70,8 @@ class Seen(NamedTuple):
     """The run is ending: `normal` after an ordinary turn end, `stop` after any other, `error` before its record."""
     at: str = ""
     """The await point at which the routine waits."""
+    chunked: bool = False
+    """Waiting for a chunk, with one published before."""
     turn: int = 0
     open_turn: bool = False
     step: int = 0
@@ -101,8 +103,6 @@ class Seen(NamedTuple):
 
 
 START = Seen()
-
-WAITING_OPERATIONS = ("send", "cancel", "maintain")
 
 
 def top(seen: Seen) -> Segment:
@@ -162,10 +162,8 @@ def meets_abort(seen: Seen, segment: Segment) -> bool:
 
 
 def called(seen: Seen, label: Label, law: Law) -> Seen:
-    """A call from outside; where the law says so it waits for the log, and begins later."""
+    """A call from outside."""
     locked = bool(seen.stack) and (top(seen).locked or top(seen).observed)
-    if locked and law.observer_operations_wait and label[1] in WAITING_OPERATIONS:
-        return seen
     return begun(seen, label[1:], locked)
 
 
@@ -257,7 +255,7 @@ def cancel_took(seen: Seen, segment: Segment) -> Seen:
 def parked(seen: Seen, label: Label, law: Law) -> Seen:
     """The routine waits; the call that it ran in returns."""
     seen = course.follow(seen, label, law)
-    seen = seen.put(stack=seen.stack[:-1], at=label[1])
+    seen = seen.put(stack=seen.stack[:-1], at=label[1], chunked=label[1:] == ("chunk", True))
     if label[1] == "assembly" and seen.opening in ("fresh", "claimed"):
         return seen.put(opening="proposed")
     return seen
@@ -430,6 +428,7 @@ Fold = Callable[[Seen, Label, Law], Seen]
 
 MOVES: dict[str, Fold] = {
     "call": called,
+    "wait": lambda seen, label, law: seen,
     "begin": begins,
     "answer": answered,
     "leave": left,

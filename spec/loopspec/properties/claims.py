@@ -35,6 +35,10 @@ class Promise:
     move: MoveJudge | None = None
     node: NodeJudge | None = None
     broken: Callable[[Law], str] = lambda law: ""
+    verbs: frozenset[str] = frozenset()
+    """The verbs of the moves that it is about; all, if empty."""
+    needs: tuple[str, ...] = ()
+    """Budgets without which it cannot be broken."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +64,15 @@ class Claims:
 
 
 def _move_step(promise: Promise, judge: MoveJudge, law: Law) -> Step[Node]:
-    return Step(
-        promise.name,
-        promise.sentence,
-        lambda before, label, after: judge(before.memory, label, after.memory, law),
-    )
+    verbs = promise.verbs
+
+    def predicate(before: Node, label: Label, after: Node) -> Answer:
+        return label[0] not in verbs or judge(before.memory, label, after.memory, law)
+
+    def always(before: Node, label: Label, after: Node) -> Answer:
+        return judge(before.memory, label, after.memory, law)
+
+    return Step(promise.name, promise.sentence, predicate if verbs else always)
 
 
 def _move_witness(name: str, sentence: str, judge: Callable[[Any, Label, Any], bool]) -> SometimesStep[Node]:
@@ -74,14 +82,15 @@ def _move_witness(name: str, sentence: str, judge: Callable[[Any, Label, Any], b
 def claims_for(
     law: Law, promises: Iterable[Promise], witnesses: Iterable[Witness], budgets: dict[str, int] | None = None
 ) -> Claims:
-    """The claims under a law. Without `budgets` every witness is asked for; `budgets` leaves out those that need more."""
+    """The claims under a law. `budgets` leaves out the witnesses that need more than there is; by default none."""
     invariants: list[Invariant[Node]] = []
     steps: list[Step[Node]] = []
     sometimes: list[Sometimes[Node] | SometimesStep[Node]] = []
     for promise in promises:
         row = promise.broken(law)
         if row:
-            sometimes.append(_turned_round(promise, row, law))
+            if budgets is None or all(budgets.get(name, 0) for name in promise.needs):
+                sometimes.append(_turned_round(promise, row, law))
         elif promise.move is not None:
             steps.append(_move_step(promise, promise.move, law))
         else:

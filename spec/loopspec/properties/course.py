@@ -6,6 +6,7 @@ abort or send until then:
 
 | name | the effect |
 |---|---|
+| `?fail` | `agent/error` or the aborted end of the turn (L-TURN-3) |
 | `?open` | `turn/start`, or the gap when the signal was aborted (L-TURN-1, CW1, CW19) |
 | `?propose` | assembly after the claim, or the end of the turn when aborted (L-TURN-2, CW2) |
 | `?request`, `?chunk` | the await point, or `step/end` when aborted (CW6, CW8) |
@@ -67,6 +68,8 @@ def resolved(seen: Any, law: Law) -> Names:
     if not expect or not expect[0].startswith("?"):
         return expect
     head, rest = expect[0], expect[1:]
+    if head == "?fail":
+        return failing(seen)
     if head == "?open":
         return ("await gap",) if seen.cause else ("turn/start", "?propose")
     if head == "?propose":
@@ -130,7 +133,7 @@ def answered(seen: Any, point: Effect, answer: Answer, law: Law) -> Any:
             return seen.put(expect=("await tick",), verdict=answer)
         return decided(seen, answer, law)
     if name == "tick":
-        return decided(seen.put(verdict=()), seen.verdict, law)
+        return decided(seen.put(verdict=()), seen.verdict, law) if seen.verdict else seen.put(expect=())
     if name == "turn-stopping":
         ends = () if seen.next_step else (f"turn/end {seen.ends}", "?drain")
         return seen.put(expect=ends or ("await assembly",))
@@ -220,7 +223,7 @@ def refused(seen: Any, label: Label, law: Law) -> Any:
     if record in ("turn/start", "turn/end"):
         return seen.put(expect=("agent/error", *RUN_ENDS), ends="", result="", verdict=())
     if record in ("agent/inbox/spliced", "step/start", "step/end"):
-        return seen.put(expect=failing(seen))
+        return seen.put(expect=("?fail",))
     if record == "assistant/chunk":
         return seen.put(result="raised", expect=("await close",))
     end = (f"{STREAM} end",) if record.startswith("assistant/") and law.streams_are_embedded else ()

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from loopspec.inbox import distinct
 from loopspec.kernel.claims import Answer
@@ -19,12 +20,22 @@ from loopspec.worlds.world import Node
 PROMISES: list[Promise] = []
 
 
-def promise(name: str, sentence: str, broken: Any = lambda law: "", of_nodes: bool = False) -> Any:
-    """Enter a judge under its name; `of_nodes` for judges of nodes instead of moves."""
+J = TypeVar("J", bound=Callable[..., Answer])
 
-    def enter(judge: Any) -> Any:
+
+def promise(
+    name: str,
+    sentence: str,
+    on: str = "",
+    broken: Callable[[Law], str] = lambda law: "",
+    of_nodes: bool = False,
+    needs: tuple[str, ...] = (),
+) -> Callable[[J], J]:
+    """Enter a judge under its name: of moves with one of the verbs `on` (all, if empty), or `of_nodes`."""
+
+    def enter(judge: J) -> J:
         move, node = (None, judge) if of_nodes else (judge, None)
-        PROMISES.append(Promise(name, sentence, move, node, broken))
+        PROMISES.append(Promise(name, sentence, move, node, broken, frozenset(on.split()), needs))
         return judge
 
     return enter
@@ -50,20 +61,22 @@ def one_activity(node: Node, law: Law) -> Answer:
     return parked <= 1 and (parked == 0 or node.memory.activity != "idle")
 
 
-@promise("L-PH-1", "A run or a job begins only when no activity is there.")
+@promise("L-PH-1", on="notify", sentence="A run or a job begins only when no activity is there.")
 def begins_idle(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """Both are told by their first event."""
     begins = is_told(label, "job") or (is_told(label, "agent/status") and label[2] == "running")
     return not begins or before.activity == "idle"
 
 
-@promise("LI-2", "The status alternates: running, idle, running, …")
+@promise("LI-2", on="notify", sentence="The status alternates: running, idle, running, …")
 def status_alternates(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """No status is told twice."""
     return not is_told(label, "agent/status") or before.status != label[2]
 
 
-@promise("LI-3", "Turns are numbered 1, 2, 3, … and closed one by one, except for a refused closing.")
+@promise(
+    "LI-3", on="append", sentence="Turns are numbered 1, 2, 3, … and closed one by one, except for a refused closing."
+)
 def turns_are_brackets(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """A turn opens with the next number and closes with its own."""
     if is_written(label, "turn/start"):
@@ -71,7 +84,11 @@ def turns_are_brackets(before: Seen, label: Label, after: Seen, law: Law) -> Ans
     return not is_written(label, "turn/end") or (before.open_turn and label[2] == before.turn)
 
 
-@promise("LI-4", "Steps are numbered 1, 2, 3, … in their turn, and closed before the next and before the turn.")
+@promise(
+    "LI-4",
+    on="append",
+    sentence="Steps are numbered 1, 2, 3, … in their turn, and closed before the next and before the turn.",
+)
 def steps_are_brackets(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """A step opens with the next number inside an open turn and closes with its own."""
     if label[0] != "append":
@@ -88,7 +105,7 @@ def steps_are_brackets(before: Seen, label: Label, after: Seen, law: Law) -> Ans
     return label[1] != "turn/end" or not before.open_step or before.torn
 
 
-@promise("LI-23", "The log is balanced when the agent is idle, if no closing record was refused.")
+@promise("LI-23", on="notify", sentence="The log is balanced when the agent is idle, if no closing record was refused.")
 def balanced_when_idle(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """At `status idle` no bracket is open."""
     ends = is_told(label, "agent/status") and label[2] == "idle"
@@ -102,7 +119,7 @@ def balanced_when_idle(before: Seen, label: Label, after: Seen, law: Law) -> Ans
 def messages_are_conserved(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """Nothing else happens in a call that still owes an inbox event, and no event is told that is not owed."""
     verb = label[0]
-    if verb in ("call", "begin", "answer", "refuse"):
+    if verb in ("call", "wait", "begin", "answer", "refuse"):
         return True
     owed = top(before).owed
     name = str(label[1])
@@ -114,7 +131,11 @@ def messages_are_conserved(before: Seen, label: Label, after: Seen, law: Law) ->
     return second_claim and all(kind == "claimed" for kind, _ in owed)
 
 
-@promise("L-IN-8", "Inbox events follow their record in order: discarded, then inserted; claimed in batch order.")
+@promise(
+    "L-IN-8",
+    on="notify",
+    sentence="Inbox events follow their record in order: discarded, then inserted; claimed in batch order.",
+)
 def events_keep_order(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """The event told is the first one owed (L-IN-13)."""
     if label[0] != "notify" or not str(label[1]).startswith("agent/inbox/"):
@@ -123,13 +144,37 @@ def events_keep_order(before: Seen, label: Label, after: Seen, law: Law) -> Answ
     return bool(owed) and owed[0] == (str(label[1]).removeprefix("agent/inbox/"), label[2])
 
 
-@promise("L-IN-13", "A claim event names the open turn.")
+@promise("L-IN-13", on="notify", sentence="A claim event names the open turn.")
 def claims_name_the_turn(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """`claimed` carries the number of the turn that claims."""
     return not is_told(label, "agent/inbox/claimed") or (before.open_turn and label[3] == before.turn)
 
 
-@promise("LI-6", "A message enters history only after its claim, once, and in the order of the decision.")
+@promise(
+    "L-IN-14",
+    on="append notify park",
+    sentence="A proposal claims all of next-step, and the first one of a turn claims a prompt if there is one.",
+)
+def claims_are_whole(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
+    """Judged where no listener has run since the claim was due."""
+    if label[0] not in ("append", "notify", "park") or not course.is_routine(top(before).kind):
+        return True
+    if label[:2] == ("park", "assembly") and not before.batch and before.next_step:
+        return False
+    if before.opening != "fresh" or top(before).heard not in ("turn/start", "agent/inbox/spliced"):
+        return True
+    if not before.batch and before.cause:
+        return True
+    if before.next_step and not before.batch:
+        return is_claim(label) and label[2] == "next-step"
+    return not before.next_turn or (is_claim(label) and label[2] == "next-turn")
+
+
+@promise(
+    "LI-6",
+    on="append",
+    sentence="A message enters history only after its claim, once, and in the order of the decision.",
+)
 def history_is_claimed(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """The message is the first of the entered batch."""
     return not is_written(label, "user/message") or (before.open_step and before.batch[:1] == label[2:3])
@@ -140,7 +185,7 @@ def is_claim(label: Label) -> bool:
     return is_written(label, "agent/inbox/spliced") and bool(label[4]) and not label[6]
 
 
-@promise("LI-7", "A turn claims at most one next-turn message, by its first proposal.")
+@promise("LI-7", on="append", sentence="A turn claims at most one next-turn message, by its first proposal.")
 def one_prompt_a_turn(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """The claim takes exactly one, and only before the first assembly."""
     if not is_claim(label) or label[2] != "next-turn":
@@ -148,7 +193,9 @@ def one_prompt_a_turn(before: Seen, label: Label, after: Seen, law: Law) -> Answ
     return before.open_turn and before.opening == "fresh" and label[4] == 1
 
 
-@promise("LI-8", "Lists are first in, first out: sends go to the end, claims take from the front.")
+@promise(
+    "LI-8", on="append", sentence="Lists are first in, first out: sends go to the end, claims take from the front."
+)
 def first_in_first_out(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """All of next-step is claimed, or the first of next-turn; a send inserts behind everything."""
     if not is_written(label, "agent/inbox/spliced"):
@@ -176,13 +223,15 @@ def lists_are_replayed(node: Node, law: Law) -> Answer:
     return not law.observers_see_splice_done and any(segment.observed for segment in seen.stack)
 
 
-@promise("L-IN-2", "Every splice record changes something.")
+@promise("L-IN-2", on="append", sentence="Every splice record changes something.")
 def no_empty_records(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """Something is removed or inserted."""
     return not is_written(label, "agent/inbox/spliced") or bool(label[4] or label[5])
 
 
-@promise("L-IN-3", "The outcome is `canceled` exactly when something is removed other than by a claim.")
+@promise(
+    "L-IN-3", on="append", sentence="The outcome is `canceled` exactly when something is removed other than by a claim."
+)
 def outcomes_are_told(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """Operations cancel what they remove; only the routine claims, and it inserts nothing."""
     if not is_written(label, "agent/inbox/spliced"):
@@ -192,7 +241,7 @@ def outcomes_are_told(before: Seen, label: Label, after: Seen, law: Law) -> Answ
     return label[6] == ("canceled" if label[4] else "")
 
 
-@promise("L-IN-4", "Recorded coordinates lie inside the list.")
+@promise("L-IN-4", on="append", sentence="Recorded coordinates lie inside the list.")
 def coordinates_in_range(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """0 <= start, and start + removed count <= length."""
     if not is_written(label, "agent/inbox/spliced"):
@@ -207,7 +256,9 @@ def coordinates_in_range(before: Seen, label: Label, after: Seen, law: Law) -> A
 
 
 @promise(
-    "L-SEND-4", "A wake that meets an aborted activity goes to next-turn; every other send goes where it was sent."
+    "L-SEND-4",
+    on="append",
+    sentence="A wake that meets an aborted activity goes to next-turn; every other send goes where it was sent.",
 )
 def sends_meet_their_list(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """The record of a send names the list."""
@@ -220,12 +271,12 @@ def sends_meet_their_list(before: Seen, label: Label, after: Seen, law: Law) -> 
 @promise("L-SEND-5", "A send whose record was refused raises, and wakes nobody.")
 def refused_sends_end(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """The raise is the only effect left."""
-    if label[0] in ("call", "begin", "answer") or top(before).kind != "send" or top(before).heard != "refused":
+    if label[0] in ("call", "wait", "begin", "answer") or top(before).kind != "send" or top(before).heard != "refused":
         return True
     return label == ("leave", "raise", "refused")
 
 
-@promise("L-WAKE-1", "A waking send to an idle agent starts a run before it returns.")
+@promise("L-WAKE-1", on="leave", sentence="A waking send to an idle agent starts a run before it returns.")
 def idle_wakes_run(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """It cannot return while the agent is idle."""
     segment = top(before) if label[0] == "leave" else None
@@ -236,7 +287,8 @@ def idle_wakes_run(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
 
 @promise(
     "LI-14",
-    "The latch is up only for a wake that met an aborted activity, a job, or (where the law says so) a run about to end; never once disposal bars it.",
+    "The latch is up only for a wake that met an aborted activity, a job, or (where the law says so) a run about to "
+    "end; never once disposal bars it.",
     of_nodes=True,
 )
 def latch_has_reason(node: Node, law: Law) -> Answer:
@@ -253,7 +305,9 @@ def wakes_are_latched(node: Node, law: Law) -> Answer:
 
 
 @promise(
-    "LI-15", "A run begins by a waking send, or after the end of an activity that owes a wake with something pending."
+    "LI-15",
+    on="notify",
+    sentence="A run begins by a waking send, or after the end of an activity that owes a wake with something pending.",
 )
 def runs_have_reason(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """A replayed run comes after `status idle`, and only when due."""
@@ -265,7 +319,7 @@ def runs_have_reason(before: Seen, label: Label, after: Seen, law: Law) -> Answe
     return segment.kind == "send" and segment.detail[2] is True
 
 
-@promise("L-WAKE-5", "A due wake with something pending starts a run when the activity ends.")
+@promise("L-WAKE-5", on="leave", sentence="A due wake with something pending starts a run when the activity ends.")
 def due_wakes_run(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """The end of an activity is not settled while the agent is idle and owes a run."""
     if label != ("leave", "settled"):
@@ -275,8 +329,10 @@ def due_wakes_run(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
 
 @promise(
     "LI-16",
-    "Once disposal has reached a run, no turn opens before idle.",
+    on="append note",
+    sentence="Once disposal has reached a run, no turn opens before idle.",
     broken=lambda law: "" if law.observer_operations_wait else "CW18",
+    needs=("cancel disposed",),
 )
 def disposal_opens_no_turn(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """No turn is opened, and no fresh signal takes the place of the aborted one."""
@@ -285,13 +341,21 @@ def disposal_opens_no_turn(before: Seen, label: Label, after: Seen, law: Law) ->
     return not ((is_written(label, "turn/start") or fresh) and barred)
 
 
-@promise("LI-17", "Parked input runs only after a wake, or after a normal turn end in a run that a wake began.")
+@promise(
+    "LI-17",
+    on="append",
+    sentence="Parked input runs only after a wake, or after a normal turn end in a run that a wake began.",
+)
 def parked_input_waits(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """A turn opens only in a run, and not once the run is about to end."""
     return not is_written(label, "turn/start") or (before.activity == "running" and before.ending == "")
 
 
-@promise("L-TURN-7", "After a rejection, an error, an abort or an empty first batch the run ends: no further turn.")
+@promise(
+    "L-TURN-7",
+    on="note",
+    sentence="After a rejection, an error, an abort or an empty first batch the run ends: no further turn.",
+)
 def stopped_runs_end(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """No fresh signal is given to a run that was stopped."""
     fresh = label == ("note", "signal") and before.activity == "running"
@@ -301,7 +365,7 @@ def stopped_runs_end(before: Seen, label: Label, after: Seen, law: Law) -> Answe
 # --- cancel --------------------------------------------------------------------------------------------------
 
 
-@promise("LI-11", "No request is proposed, prepared or sent for a turn whose signal is aborted.")
+@promise("LI-11", on="park", sentence="No request is proposed, prepared or sent for a turn whose signal is aborted.")
 def aborted_turns_ask_nothing(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """The await points of a request are reached under a live signal only."""
     if label[0] != "park":
@@ -311,7 +375,11 @@ def aborted_turns_ask_nothing(before: Seen, label: Label, after: Seen, law: Law)
     return label[1] not in ("request", "prepare") and label[1:] != ("chunk", False)
 
 
-@promise("LI-12", "After the abort of a turn no step opens in it, nothing more is claimed, and no error is told.")
+@promise(
+    "LI-12",
+    on="append notify",
+    sentence="After the abort of a turn no step opens in it, nothing more is claimed, and no error is told.",
+)
 def aborted_turns_open_nothing(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """A claim that had begun is finished (CW3); a refused closing record is still told."""
     if not before.cause or not before.open_turn:
@@ -321,7 +389,11 @@ def aborted_turns_open_nothing(before: Seen, label: Label, after: Seen, law: Law
     return not is_written(label, "step/start") and (not is_told(label, "agent/error") or before.torn)
 
 
-@promise("LI-13", "The first cause wins: a signal is aborted once, and the turn's end names that cause.")
+@promise(
+    "LI-13",
+    on="append notify",
+    sentence="The first cause wins: a signal is aborted once, and the turn's end names that cause.",
+)
 def first_cause_wins(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """The event comes once a signal; the record carries the same cause."""
     if is_told(label, "abort"):
@@ -331,7 +403,7 @@ def first_cause_wins(before: Seen, label: Label, after: Seen, law: Law) -> Answe
     return True
 
 
-@promise("LI-24", "A cancel never waits, and raises only what a refused record raised.")
+@promise("LI-24", on="park leave", sentence="A cancel never waits, and raises only what a refused record raised.")
 def cancels_return(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """The same for every operation: `refused` is raised after a refusal only."""
     if label[0] == "park":
@@ -346,7 +418,7 @@ def cancels_return(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
 @promise("L-CAN-1", "A clearing cancel clears next-step, then next-turn, all of both, and then aborts a live activity.")
 def cancels_in_order(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """What is due first is what was not cleared yet; a keeping cancel clears nothing."""
-    if not before.stack or label[0] in ("call", "begin", "answer", "refuse") or top(before).kind != "cancel":
+    if not before.stack or label[0] in ("call", "wait", "begin", "answer", "refuse") or top(before).kind != "cancel":
         return True
     segment = top(before)
     if segment.owed or segment.heard == "refused" or segment.locked:  # L-CAN-6 speaks of the locked ones
@@ -369,13 +441,13 @@ def cancels_unlatch(node: Node, law: Law) -> Answer:
     return not fresh or not node.config.core.latch
 
 
-@promise("L-MNT-1", "A job is refused as busy exactly when an activity is there.")
+@promise("L-MNT-1", on="leave", sentence="A job is refused as busy exactly when an activity is there.")
 def jobs_need_idleness(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """The answer `busy` is honest."""
     return label != ("leave", "raise", "busy") or before.activity != "idle"
 
 
-@promise("L-LOG-3", "No record is written while another one is being published.")
+@promise("L-LOG-3", on="append", sentence="No record is written while another one is being published.")
 def appends_do_not_nest(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """Neither by a listener's call nor at any depth below it."""
     return label[0] != "append" or not top(before).locked
@@ -383,7 +455,8 @@ def appends_do_not_nest(before: Seen, label: Label, after: Seen, law: Law) -> An
 
 @promise(
     "L-SEND-9",
-    "No operation is lost because it came from a record's observer.",
+    on="leave",
+    sentence="No operation is lost because it came from a record's observer.",
     broken=lambda law: "" if law.observer_operations_wait else "LR-006 and LR-009",
 )
 def observers_lose_nothing(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
@@ -407,13 +480,13 @@ def keeps_its_course(before: Seen, label: Label, after: Seen, law: Law) -> Answe
     return expect[0] == name or f"expected {expect[0]}, came {name}"
 
 
-@promise("L-TURN-5", "A turn that ends in error has told the error before.")
+@promise("L-TURN-5", on="append", sentence="A turn that ends in error has told the error before.")
 def errors_are_told(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """`agent/error` precedes its `turn/end`."""
     return not is_written(label, "turn/end") or label[3] != "error" or before.ending == "error" or before.torn
 
 
-@promise("L-ERR-10", "An error names the open turn and the last step opened in it.")
+@promise("L-ERR-10", on="notify", sentence="An error names the open turn and the last step opened in it.")
 def errors_name_their_place(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """A refused opening is told as step 0 of the last turn."""
     if not is_told(label, "agent/error"):
@@ -423,7 +496,8 @@ def errors_name_their_place(before: Seen, label: Label, after: Seen, law: Law) -
 
 @promise(
     "L-TURN-18",
-    "Abort wins: no aborted turn ends as completed, max-tokens or blocked.",
+    on="append",
+    sentence="Abort wins: no aborted turn ends as completed, max-tokens or blocked.",
     broken=lambda law: "LR-095" if law.verdict_is_read_a_tick_late else "",
 )
 def abort_wins(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
@@ -431,13 +505,13 @@ def abort_wins(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     return not is_written(label, "turn/end") or not before.cause or label[3] in ("aborted", "error")
 
 
-@promise("CW16", "After the abort of a turn its listeners are not asked whether it may stop.")
+@promise("CW16", on="park", sentence="After the abort of a turn its listeners are not asked whether it may stop.")
 def aborted_turns_do_not_stop(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """A cancel from an observer of `step/end` beats `turn-stopping`."""
     return label[:2] != ("park", "turn-stopping") or (not before.cause and not before.next_step)
 
 
-@promise("LI-18", "An interrupted anchor is the last thing in its step.")
+@promise("LI-18", on="append", sentence="An interrupted anchor is the last thing in its step.")
 def interruption_ends_the_step(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """Only inbox records may come before `step/end`."""
     if not before.interrupted or label[0] != "append":
@@ -445,7 +519,11 @@ def interruption_ends_the_step(before: Seen, label: Label, after: Seen, law: Law
     return before.torn or label[1] in ("step/end", "agent/inbox/spliced")
 
 
-@promise("LI-21", "An answer cut off at max-tokens marks its turn, unless it is blocked, aborted or fails.")
+@promise(
+    "LI-21",
+    on="append",
+    sentence="An answer cut off at max-tokens marks its turn, unless it is blocked, aborted or fails.",
+)
 def max_tokens_sticks(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """A turn completes only without, and ends in max-tokens only with such an answer."""
     if not is_written(label, "turn/end") or label[3] not in ("completed", "max-tokens"):
@@ -453,7 +531,11 @@ def max_tokens_sticks(before: Seen, label: Label, after: Seen, law: Law) -> Answ
     return (label[3] == "max-tokens") == (before.ends == "max-tokens")
 
 
-@promise("L-REQ-9", "A request is sent only with a header of this driver in the log; the first one says so.")
+@promise(
+    "L-REQ-9",
+    on="append park",
+    sentence="A request is sent only with a header of this driver in the log; the first one says so.",
+)
 def requests_have_headers(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """Before the first pull a header was written; its flag tells whether there was one before."""
     if is_written(label, "request/header"):
@@ -461,7 +543,7 @@ def requests_have_headers(before: Seen, label: Label, after: Seen, law: Law) -> 
     return label != ("park", "chunk", False) or before.headed
 
 
-@promise("L-PRE-4", "A request is sent only when the whole entered batch is in history.")
+@promise("L-PRE-4", on="park", sentence="A request is sent only when the whole entered batch is in history.")
 def requests_see_the_batch(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """Nothing of the decision is outstanding at the first pull."""
     return label != ("park", "chunk", False) or not before.batch

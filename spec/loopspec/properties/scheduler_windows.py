@@ -18,7 +18,6 @@ from loopspec.properties.scheduler import (
     bodies,
     is_end,
     is_real,
-    is_synthetic,
     lane_points,
     parks,
     story_of,
@@ -27,6 +26,11 @@ from loopspec.properties.scheduler import (
 from loopspec.worlds.scheduler_past import Moment, Story, aborted, failure_in
 
 Window = Callable[[Story, Moment, Any, Node], object]
+
+
+def skips(label: Any) -> bool:
+    """The move completes a synthetic pair after an abort."""
+    return appends(label, "tool/result") and bool(label[3] == "never-started")
 
 
 def row(name: str, sentence: str, window: Window) -> SometimesStep[Node]:
@@ -45,12 +49,12 @@ def reachability(law: Law, calls: int) -> tuple[SometimesStep[Node], ...]:
         row(
             "LR-140",
             "The signal was aborted before: synthetic pairs only.",
-            lambda s, m, e, _: is_end(e) and m.place == "before" and s.prepared == 0 and s.results == calls,
+            lambda s, m, e, _: e == ("leave", "continue") and m.place == "before" and s.prepared == 0,
         ),
         row(
             "LR-141",
             "Abort at the record of a call: that call ends in the pipeline, the next one is synthetic.",
-            lambda s, m, e, _: is_synthetic(e) and m.place == "called" and m.call == s.prepared == s.results > 0,
+            lambda s, m, e, _: skips(e) and m.place == "called" and m.call == s.prepared == s.results > 0,
         ),
         row(
             "LR-142",
@@ -79,22 +83,22 @@ def reachability(law: Law, calls: int) -> tuple[SometimesStep[Node], ...]:
         row(
             "LR-146 live",
             "Abort from a listener of `tools/result`: that result stays a success, the next call is synthetic.",
-            lambda s, m, e, _: is_synthetic(e) and m[:2] == ("record", e[2] - 1) and s.entered == (),
+            lambda s, m, e, _: skips(e) and m[:2] == ("record", e[2] - 1) and s.entered == (),
         ),
         row(
             "LR-146 log",
             "Abort from an observer of `tool/result`: the next call is synthetic.",
-            lambda s, m, e, _: is_synthetic(e) and m[:2] == ("recorded", e[2] - 1),
+            lambda s, m, e, _: skips(e) and m[:2] == ("recorded", e[2] - 1),
         ),
         row(
             "LR-147",
             "Abort with two bodies running and a third call waiting: two real results, then a synthetic one.",
-            lambda s, m, e, _: is_synthetic(e) and m == Moment("bodies", 0, 2) and s.executed == s.results == 2,
+            lambda s, m, e, _: skips(e) and m == Moment("bodies", 0, 2) and s.executed == s.results == 2,
         ),
         row(
             "LR-148",
             "Abort while the pool runs and an exclusive call waits: that call never starts.",
-            lambda s, m, e, _: is_synthetic(e) and m.bodies > 0 and s.mode == "exclusive" and s.prepared > s.barrier,
+            lambda s, m, e, _: skips(e) and m.bodies > 0 and s.mode == "exclusive" and s.prepared > s.barrier,
         ),
         row(
             "LR-149",
@@ -144,7 +148,10 @@ def reachability(law: Law, calls: int) -> tuple[SometimesStep[Node], ...]:
             "LR-160",
             "After a failure a started and a never-started call have no result, or a made-up one if the law wants it.",
             lambda s, m, e, _: (
-                e[:2] == ("leave", "throws") and 0 < s.calls < calls and s.results == (calls if completes else 0)
+                e[:2] == ("leave", "throws")
+                and s.told < s.prepared
+                and s.calls < calls
+                and s.results == (calls if completes else s.told)
             ),
         ),
         row("LR-206 call", "The record of a call is refused.", throws("tool/call")),

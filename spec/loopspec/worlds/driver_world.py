@@ -44,14 +44,18 @@ class DriverEnvironment(Environment[Driver]):
     def operations(self, core: Driver, next_message: int) -> Iterator[tuple[Operation, Price]]:
         """Sends, cancels, maintenance and edits, as far as they can matter now."""
         for target, wakeup in self.sends:
-            yield ("send", next_message, target, wakeup), "messages"
+            price: Price = "messages" if wakeup or target == "next-step" else ("messages", "silent prompts")
+            yield ("send", next_message, target, wakeup), price
         vain = core.phase == "idle" and not has_pending(core)
         for operation, price in self.cancels:
             yield operation, "" if vain else price
         yield ("maintain",), "jobs" if core.phase == "idle" else ""
         for message in core.next_turn + core.next_step:
+            yield ("send", message, "next-turn", True), "edits"
             yield ("remove", message), "edits"
             yield ("replace", message, next_message), ("edits", "messages")
+        yield ("remove", next_message), "edits"
+        yield ("replace", next_message, next_message + 1), "edits"
         if has_pending(core):
             yield ("clear_inbox",), "edits"
         yield ("splice", "next-turn", 0, 0, (next_message,)), ("edits", "messages")
@@ -117,7 +121,18 @@ class DriverEnvironment(Environment[Driver]):
 
 def bound(name: str, depth: int = 1, **budgets: int) -> Bound:
     """A driver bound; what is not named is 0."""
-    names = ("messages", "cancel user", "cancel disposed", "jobs", "turns", "calls", "faults", "refusals", "edits")
+    names = (
+        "messages",
+        "silent prompts",
+        "cancel user",
+        "cancel disposed",
+        "jobs",
+        "turns",
+        "calls",
+        "faults",
+        "refusals",
+        "edits",
+    )
     given = {name.replace("_", " "): amount for name, amount in budgets.items()}
     unknown = sorted(set(given) - set(names))
     if unknown:
@@ -126,18 +141,21 @@ def bound(name: str, depth: int = 1, **budgets: int) -> Bound:
 
 
 QUICK = bound("quick", messages=3, cancel_user=1, cancel_disposed=1, jobs=1, turns=2)
-"""Every send, cancel and job in every window; answers as usual. Both sequences of causes, one job, two turns."""
+"""Every preset of send, every cancel and job in every window; answers as usual.
 
-FAULTS = bound("faults", messages=2, cancel_user=1, turns=2, calls=1, faults=1, refusals=1)
+Both orders of causes, one job, two turns. The send without a preset (next-turn, no wake) is in the other bounds.
+"""
+
+FAULTS = bound("faults", messages=2, silent_prompts=1, cancel_user=1, turns=2, calls=1, faults=1, refusals=1)
 """Fewer messages, but one unusual answer, one refused record and one answer with tool calls."""
 
 EDITS = bound("edits", messages=3, turns=1, edits=2)
 """Edits of the lists around and inside a turn."""
 
-SMALL = bound("small", messages=2, cancel_user=1, cancel_disposed=1, turns=2)
+SMALL = bound("small", messages=2, silent_prompts=1, cancel_user=1, cancel_disposed=1, turns=2)
 """For smaller laws and for mutants."""
 
-DEEP = bound("deep", depth=2, messages=4, cancel_user=1, cancel_disposed=1, jobs=1, turns=3)
+DEEP = bound("deep", depth=2, messages=4, silent_prompts=1, cancel_user=1, cancel_disposed=1, jobs=1, turns=3)
 """By command only."""
 
 BOUNDS = {one.name: one for one in (QUICK, FAULTS, EDITS, SMALL, DEEP)}

@@ -8,7 +8,8 @@ Both live in the explorer's node, beside the configuration:
 
 What the environment may do in a node:
 
-* when nothing runs, or a window is open and the call depth allows: **call** an operation, `("call", name, …)`;
+* when nothing runs, or a window is open and the call depth allows: **call** an operation, `("call", name, …)`, or
+  `("wait", name, …)` when the machine keeps it until the log is free;
 * when nothing runs: **answer** an await point, `("answer", point, answer)`;
 * else let the machine **step**: `(verb, effect …)`, or, with a budget for it, **refuse** an append instead.
 
@@ -21,8 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from loopspec.kernel.encoding import text_of
 from loopspec.kernel.graph import Graph
 from loopspec.kernel.machine import Answer, Config, Effect, Machine, Operation, may_call
 from loopspec.kernel.report import Exploration
@@ -134,8 +137,10 @@ class World(Generic[S]):
             for operation, price in environment.operations(core, sent + 1):
                 paid = self.paid(left, price)
                 if paid is not None:
-                    label = self._one(("call", *operation))
-                    yield label, Node(machine.call(config, operation), paid, advance(memory, label))
+                    after = machine.call(config, operation)
+                    verb = "call" if after.waiting is waiting else "wait"
+                    label = self._one((verb, *operation))
+                    yield label, Node(after, paid, advance(memory, label))
         if stack or waiting:
             verb, effect, after = machine.step(config)
             paid = self.paid(left, environment.toll(verb, effect))
@@ -229,6 +234,37 @@ def named_law(graph: Graph[Node]) -> Graph[Node]:
         return node._replace(config=node.config._replace(core=core.put(law=repr(core.law))))
 
     return replace(graph, states=[plain(node) for node in graph.states])
+
+
+def edge_digest(graph: Graph[Node]) -> str:
+    """`loopspec.kernel.graph.digest_edges(named_law(graph))`, faster: the text of each part is made once."""
+    texts: dict[Any, str] = {}
+
+    def text(part: Any) -> str:
+        found = texts.get(part)
+        if found is None:
+            found = texts[part] = text_of(part)
+        return found
+
+    def key(node: Node) -> bytes:
+        (core, stack, parked, waiting), left, memory = node
+        core_text = texts.get(core)
+        if core_text is None:
+            core_text = texts[core] = text_of(core.put(law=repr(core.law)))
+        config = f"Config(core={core_text},stack={text(stack)},parked={text(parked)},waiting={text(waiting)})"
+        return sha256(f"Node(config={config},left={text(left)},memory={text(memory)})".encode("ascii")).digest()
+
+    keys = [key(node) for node in graph.states]
+    labels = [sha256(text_of(label).encode("ascii")).digest() for label in graph.labels]
+    edges = {
+        sha256(keys[source] + labels[label] + keys[target]).digest()
+        for source in range(len(keys))
+        for label, target in graph.moves(source)
+    }
+    total = sha256(b"edges")
+    for edge in sorted(edges):
+        total.update(edge)
+    return total.hexdigest()
 
 
 def rules_of(machine: Machine[Any], node: Node) -> tuple[str, ...]:

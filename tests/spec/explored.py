@@ -1,0 +1,122 @@
+"""What is pinned of each bounded exploration, and how to pin it again.
+
+    .venv/bin/python tests/spec/explored.py        # after a change that is meant: writes tests/spec/pins/*.json
+
+A pin holds the bound, the counts, the digest of all labelled edges, and the shortest run to each `sometimes`. The
+digest says that the graph is the same; the runs say that each race was reached the way it is meant to be.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from loopspec.kernel.claims import Verdict
+from loopspec.kernel.explore import explore
+from loopspec.kernel.report import Exploration
+from loopspec.profile import Profile, law
+from loopspec.worlds import driver_world, inbox_world
+from loopspec.worlds.world import Node, edge_digest, first_uses, measured
+
+PINS = Path(__file__).parent / "pins"
+
+
+class Case(NamedTuple):
+    """One exploration: which machine, under which law, within which bound."""
+
+    machine: str
+    profile: Profile
+    session_format: int
+    bound: str
+
+    @property
+    def name(self) -> str:
+        """The name of its pin."""
+        return f"{self.machine}-{self.profile}-v{self.session_format}-{self.bound}"
+
+
+CASES: tuple[Case, ...] = (
+    Case("driver", "seed", 0, "quick"),
+    Case("driver", "dsh-0.1", 0, "quick"),
+    Case("driver", "seed", 0, "faults"),
+    Case("driver", "dsh-0.1", 0, "faults"),
+    Case("driver", "seed", 0, "edits"),
+    Case("driver", "seed", 4, "small"),
+    Case("driver", "dsh-0.1.7", 4, "small"),
+    Case("inbox", "seed", 0, "quick"),
+    Case("inbox", "dsh-0.1", 0, "quick"),
+    Case("inbox", "dsh-0.1.7", 4, "quick"),
+)
+
+WORLDS: dict[str, Any] = {"driver": driver_world, "inbox": inbox_world}
+
+
+def explored(case: Case) -> tuple[Any, Exploration[Node]]:
+    """Run one case with every claim and all edges."""
+    module = WORLDS[case.machine]
+    limits, its_law = module.BOUNDS[case.bound], law(case.profile, case.session_format)
+    world, claims = module.world(its_law, limits), module.claims(its_law, limits)
+    gc.disable()  # a search keeps everything it makes, so the collector would only walk over it again and again
+    try:
+        return world, explore(
+            world,
+            invariants=claims.invariants,
+            steps=claims.steps,
+            sometimes=claims.sometimes,
+            is_final=world.is_final,
+            bound=limits.as_mapping(),
+            keep_edges=True,
+        )
+    finally:
+        gc.enable()
+
+
+def pin_of(world: Any, exploration: Exploration[Node]) -> dict[str, Any]:
+    """Everything that is pinned, as plain JSON."""
+    measure = measured(world, exploration)
+    assert exploration.graph is not None
+    uses = first_uses(world.machine, exploration)
+    return {
+        "bound": dict(measure.bound),
+        "complete": measure.complete,
+        "states": measure.states,
+        "transitions": measure.transitions,
+        "depth": measure.depth,
+        "cut": measure.cut,
+        "edges": edge_digest(exploration.graph),
+        "unused rules": sorted(set(world.machine.rules) - set(uses)),
+        "sometimes": {
+            row.name: [json.dumps(label) for label in row.witness.labels] if row.witness else None
+            for row in sorted(exploration.sometimes, key=lambda row: row.name)
+        },
+    }
+
+
+def verdicts(exploration: Exploration[Node]) -> dict[str, str]:
+    """The claims that did not pass, with their shortest runs in words."""
+    bad = {name: str(verdict) for name, verdict in exploration.verdicts.items() if verdict is not Verdict.PASS}
+    for violation in exploration.violations:
+        run = "\n  ".join(json.dumps(label) for label in violation.path.labels)
+        bad[violation.name] = f"{violation.reason or violation.sentence}\n  {run}"
+    return bad
+
+
+def written(case: Case) -> Path:
+    """Where the pin of a case lies."""
+    return PINS / f"{case.name}.json"
+
+
+def main() -> None:
+    """Pin every case again."""
+    PINS.mkdir(exist_ok=True)
+    for case in CASES:
+        world, exploration = explored(case)
+        pin = pin_of(world, exploration)
+        written(case).write_text(json.dumps(pin, indent=1) + "\n")
+        print(f"{case.name}: {pin['states']} states, {pin['transitions']} transitions", verdicts(exploration) or "")
+
+
+if __name__ == "__main__":
+    main()
