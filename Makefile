@@ -26,5 +26,8 @@ lint: $(READY)
 bench: $(READY)        ## every figure in one run; ONLY="loop explore" picks some
 	$(BIN)/python -m benchmarks $(ONLY)
 
+documents: $(READY)    ## write the generated documents anew
+	$(BIN)/python -m loopconform.clauses
+
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
