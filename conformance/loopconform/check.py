@@ -8,16 +8,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from loopconform.container import ROW_LIMIT
+from loopconform.findings import FINDING_LIMIT, FileReport, Finding, RunReport, Verdict, finding
+from loopconform.reader import ReadRow, is_log_name, looks_like_log, read
 from loopspec.log.compare import Placed, compare_inherited, compare_requests, events_of
 from loopspec.log.damage import Damage
 from loopspec.log.grammar import Judge
 from loopspec.log.packed import PackedError
 from loopspec.log.place import generation
 from loopspec.log.rule import Violation
-
-from loopconform.container import ROW_LIMIT
-from loopconform.findings import FINDING_LIMIT, FileReport, Finding, RunReport, Verdict, finding
-from loopconform.reader import ReadRow, is_log_name, looks_like_log, read
 
 Profile = Literal["seed", "dsh-0.1", "dsh-0.1.7", "snapshot"]
 PROFILES: tuple[Profile, ...] = ("seed", "dsh-0.1", "dsh-0.1.7", "snapshot")

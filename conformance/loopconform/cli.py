@@ -19,6 +19,7 @@ import click
 
 COMMANDS: dict[str, str] = {
     "check": "Check session logs against every rule of the format.",
+    "run": "Play a scripted conversation and write its session file.",
 }
 """Command name to the line that `loopspec --help` shows. The module is `loopconform.commands.<name>`."""
 

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from loopspec.log.damage import Damage
-
 from loopconform.container import ROW_LIMIT, FrameEnd, RawRow, is_zstd, rows
 from loopconform.rowtext import parse
+from loopspec.log.damage import Damage
 
 PLAIN_SUFFIXES = (".jsonl",)
 ZSTD_SUFFIXES = (".jsonl.zstd", ".jsonl.zst")
@@ -65,6 +64,7 @@ def read_stream(stream: BinaryIO, *, name: str = "", row_limit: int = ROW_LIMIT)
         held = "zstd frames" if zstd else "plain text"
         yield Damage("suffix-mismatch", 0, 0, 0, detail=f"{name} holds {held}")
     header_seen = False
+    explained = False
     in_first_frame = 0
     for item in rows(stream, zstd=zstd, row_limit=row_limit):
         if isinstance(item, RawRow):
@@ -79,8 +79,10 @@ def read_stream(stream: BinaryIO, *, name: str = "", row_limit: int = ROW_LIMIT)
             if not item.checksummed:
                 yield Damage("no-checksum", 0, item.frame, item.offset)
         elif item.kind in ("torn-frame", "torn-row") and not header_seen:
+            explained = True
             yield Damage("no-header", 1, item.frame, item.offset, detail=item.detail)
         else:
+            explained = True
             yield item
-    if not header_seen:
+    if not header_seen and not explained:
         yield Damage("no-header", 1, 0, 0, detail="the file holds no complete row")

@@ -8,11 +8,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from loopspec.log.rule import Level
-
 from loopconform.catalogue import rule_entries
 from loopconform.findings import Finding, RunReport
 from loopconform.plain import printable, uri
+from loopspec.log.rule import Level
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: dict[Level, str] = {"E": "error", "W": "warning", "I": "note", "U": "none"}
@@ -76,7 +75,9 @@ def _result(found: Finding, places: dict[str, int]) -> dict[str, Any]:
     if found.line > 0:
         column = {"startColumn": found.column} if found.column > 0 else {}
         physical["region"] = {"startLine": found.line, **column}
-    zstd = " (The line is one of the decompressed text.)" if found.line and found.file.endswith((".zstd", ".zst")) else ""
+    zstd = (
+        " (The line is one of the decompressed text.)" if found.line and found.file.endswith((".zstd", ".zst")) else ""
+    )
     legal = f" Legal: {found.legal}." if found.legal else ""
     return {
         "ruleId": found.rule,

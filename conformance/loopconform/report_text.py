@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from loopspec.log.rule import LEVEL_NAMES, Level
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from loopconform.findings import VERDICT_TEXT, FileReport, Finding, RunReport, Verdict
 from loopconform.plain import printable
+from loopspec.log.rule import LEVEL_NAMES, Level
 
 SHOWN_PER_FILE = 25
 TABLE_LIMIT = 60
@@ -73,7 +73,8 @@ def _table(report: RunReport) -> Table:
         table.title = Text(f"in {printable(base)}", style="dim")
         table.title_justify = "left"
     for heading in ("file", "format", "events", "errors", "warnings", "verdict"):
-        table.add_column(heading, justify="right" if heading in ("events", "errors", "warnings") else "left")
+        numeric = heading in ("events", "errors", "warnings")
+        table.add_column(heading, justify="right" if numeric else "left", no_wrap=heading != "file")
     files = report.files
     if len(files) > TABLE_LIMIT:
         files = tuple(item for item in files if item.verdict != "clean")

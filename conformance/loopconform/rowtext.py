@@ -11,17 +11,15 @@ import json
 from typing import Any
 
 import orjson
-from loopspec.log.damage import Damage, DamageKind
 
 from loopconform.container import RawRow
+from loopspec.log.damage import Damage, DamageKind
 
 DEPTH_LIMIT = 400
 """Deepest nesting of one row that the rules look into. Deeper rows are undecided, not corrupt."""
 _SAFE = 2**53 - 1
 _INTEGER_FIELDS = frozenset(
-    "seq seq0 time time0 createdAt updatedAt childCreatedAt turn step delegationDepth seedLength start end startSeq endSeq "
-    "removedCount index retry maxRetries headerSeq throughSeq sourceEventSeq status bytes width height "
-    "inputTokens outputTokens totalTokens cacheReadTokens cacheWriteTokens reasoningTokens".split()
+    ["seq", "seq0", "time", "time0", "createdAt", "updatedAt", "childCreatedAt", "turn", "step", "delegationDepth", "seedLength", "start", "end", "startSeq", "endSeq", "removedCount", "index", "retry", "maxRetries", "headerSeq", "throughSeq", "sourceEventSeq", "status", "bytes", "width", "height", "inputTokens", "outputTokens", "totalTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens"]
 )
 
 Parsed = tuple[dict[str, Any] | None, tuple[Damage, ...]]

@@ -33,7 +33,7 @@ def _line(seq: int) -> int:
     return seq + 2
 
 
-def _edited(version: int, rule: str, kind: str, edit: Callable[[Event], None], nth: int = 0) -> Bad:
+def _edited(version: int, rule: str, kind: str, edit: Callable[[Event], object], nth: int = 0) -> Bad:
     rows = copy.deepcopy(legal(version).rows)
     at = find(rows, kind, nth)
     edit(rows[at])

@@ -61,9 +61,7 @@ class Builder:
         return self.add("agent/inbox/spliced", {"target": target, "start": start, "inserted": [message]})
 
     def claim(self, target: str = "next-turn", count: int = 1) -> int:
-        return self.add(
-            "agent/inbox/spliced", {"target": target, "start": 0, "removedCount": count, "inserted": []}
-        )
+        return self.add("agent/inbox/spliced", {"target": target, "start": 0, "removedCount": count, "inserted": []})
 
     def begin(self, text: str, message_id: str) -> None:
         """Queue and claim a prompt, open a turn and its first step, let the prompt enter."""

@@ -44,7 +44,8 @@ def body(name: str) -> bytes:
 def write(mutation: dict[str, Any], root: Path) -> Path:
     """The mutated log in a session directory of its own, as the writer lays them out."""
     base = (REAL / f"{mutation['base']}.jsonl").read_bytes().split(b"\n", 1)[0]
-    folder = root / "--workspace--" / (mutation.get("dirId") or json.loads(base)["id"])
+    session: str = mutation.get("dirId") or json.loads(base)["id"]
+    folder = root / "--workspace--" / session
     folder.mkdir(parents=True)
     path = folder / ("session.jsonl.zstd" if is_zstd(mutation["name"]) else "session.jsonl")
     path.write_bytes(body(mutation["name"]))
@@ -95,5 +96,7 @@ def changed_lines(mutation: dict[str, Any]) -> list[int]:
 def _different(old: list[bytes], new: list[bytes]) -> list[int]:
     if len(old) == len(new):
         return [at + 1 for at, (left, right) in enumerate(zip(old, new, strict=True)) if left != right]
-    start = next((at for at, (left, right) in enumerate(zip(old, new, strict=False)) if left != right), min(len(old), len(new)))
+    start = next(
+        (at for at, (left, right) in enumerate(zip(old, new, strict=False)) if left != right), min(len(old), len(new))
+    )
     return list(range(start + 1, len(new) + 1)) or [len(new)]

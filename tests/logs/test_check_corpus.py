@@ -9,6 +9,7 @@ import pytest
 from tests.logs import corpus
 from tests.logs.bad import CASES, Bad
 from tests.logs.building import legal, many_turns, render
+
 from loopconform.check import Options, check_file, run
 from loopconform.findings import FileReport
 
@@ -215,8 +216,12 @@ def _shared(folder: str) -> list[Path]:
     return sorted((corpus.SHARED / folder).rglob("*.jsonl"))
 
 
-needs_snapshots = pytest.mark.skipif(not _shared("v4-snapshots"), reason="the format 4 snapshots may not be copied and are not here")
-needs_old = pytest.mark.skipif(not _shared("old-formats"), reason="the logs of older formats may not be copied and are not here")
+needs_snapshots = pytest.mark.skipif(
+    not _shared("v4-snapshots"), reason="the format 4 snapshots may not be copied and are not here"
+)
+needs_old = pytest.mark.skipif(
+    not _shared("old-formats"), reason="the logs of older formats may not be copied and are not here"
+)
 
 
 @needs_snapshots

@@ -36,7 +36,8 @@ def compare_requests(header: Record, placed: Sequence[Placed], captured: Sequenc
     """Rebuild every request of a log and compare it with the captured ones, in order (`S-LNT-84`).
 
     Captured requests with a `purpose` are auxiliary and skipped. A captured request that the log does not prove is no
-    finding: an attempt that failed before its first chunk leaves no trace (`S-REQ-11`).
+    finding: an attempt that failed before its first chunk leaves no trace (`S-REQ-11`). A log that proves more requests
+    than were captured is compared from its end: a capture begins with the process that made it, a log may be older.
     """
     wanted = [item for item in captured if not (isinstance(item, Mapping) and "purpose" in item)]
     lines = [line for line, _ in placed]
@@ -46,10 +47,13 @@ def compare_requests(header: Record, placed: Sequence[Placed], captured: Sequenc
         return (_violation(REQUESTS, 0, None, f"The requests cannot be rebuilt: {error}.", "a log without errors"),)
     found: list[Violation] = []
     at = 0
+    rebuilt = rebuilt[-len(wanted) :] if wanted else rebuilt
     spare = len(wanted) - len(rebuilt)
     for anchor, request in rebuilt:
         plain = {**request, "messages": list(request["messages"])}
-        skip = next((n for n in range(max(spare, 0) + 1) if at + n < len(wanted) and same_value(plain, wanted[at + n])), None)
+        skip = next(
+            (n for n in range(max(spare, 0) + 1) if at + n < len(wanted) and same_value(plain, wanted[at + n])), None
+        )
         if skip is None:
             theirs = wanted[at] if at < len(wanted) else None
             reason = f"The request that the log proves differs from the captured one: {difference(plain, theirs)}."
@@ -98,7 +102,9 @@ def compare_inherited(
                 reason = f"The parent has only {seq} events, the child inherits {count}."
                 return (_violation(INHERITED, line, seq, reason, "a prefix of the parent's log"),)
             if not same_value(_comparable(event, snapshot), _comparable(other[1], snapshot)):
-                reason = f"This inherited row differs from the parent's at line {other[0]}: {difference(event, other[1])}."
+                reason = (
+                    f"This inherited row differs from the parent's at line {other[0]}: {difference(event, other[1])}."
+                )
                 reason = reason.replace("in the log", "in the child").replace("in the capture", "in the parent")
                 return (_violation(INHERITED, line, seq, reason, "the parent's row, unchanged"),)
     except PackedError:

@@ -15,11 +15,24 @@ from typing import Any
 
 from loopspec.log import lanes, v0, v4
 from loopspec.log.damage import Damage
-from loopspec.log.fold import Log, Row, advance, joined_chunk, prepare
+from loopspec.log.fold import advance, joined_chunk, prepare
 from loopspec.log.packed import PACKED_TYPES, PackedError, pack_sources, unpack_row, unpack_sources
 from loopspec.log.readings import Trial, explain, trials
 from loopspec.log.rule import ANY, DAMAGE, END, HEADER, Answer, Breach, Rule, Violation
-from loopspec.log.rules import brackets, container, envelope, header, inbox, messages, requests, streams, surface, tools, turns
+from loopspec.log.rules import (
+    brackets,
+    container,
+    envelope,
+    header,
+    inbox,
+    messages,
+    requests,
+    streams,
+    surface,
+    tools,
+    turns,
+)
+from loopspec.log.state import Log, Row
 from loopspec.log.types import KNOWN_TYPES, VERSIONS
 
 RULES: tuple[Rule, ...] = (
@@ -58,7 +71,9 @@ def table_of(dialect: int, rules: Iterable[Rule] = RULES, disabled: Collection[s
 def short_table(table: Table) -> Table:
     """The same without the rules on every row, for rows whose envelope is plainly in order."""
     general = {rule.id for rule in table[ANY]}
-    return {name: tuple(rule for rule in rules if rule.id not in general or name == ANY) for name, rules in table.items()}
+    return {
+        name: tuple(rule for rule in rules if rule.id not in general or name == ANY) for name, rules in table.items()
+    }
 
 
 _TABLES = {dialect: table_of(dialect) for dialect in (0, 4)}
@@ -233,7 +248,9 @@ class _Break:
             self.turn_end_follows = True
         for trial in self.trials:
             if trial.alive:
-                trial.follow(lambda log, at: row_of(log, raw, line, at), lambda log, row: _fold(table, log, row), raw, line)
+                trial.follow(
+                    lambda log, at: row_of(log, raw, line, at), lambda log, row: _fold(table, log, row), raw, line
+                )
 
 
 def _fold(table: Table, log: Log, row: Row) -> bool:
@@ -255,7 +272,7 @@ def row_of(log: Log, raw: dict[str, Any], line: int, index: int, frame: int = 0,
         return row
     if log.format == 4 and "sourceEventSeqs" in raw:
         _open_sources(row)
-    if type(kind) is str and kind in log.known_types and "data" in raw:
+    if kind in log.known_types and "data" in raw:
         data = raw["data"]
         if lanes.plain_shape(kind, data):
             return row
@@ -313,12 +330,13 @@ def _without_tools(data: Any) -> Any:
 def judged(table: Table, log: Log, row: Row) -> tuple[Violation, ...]:
     """Everything that the rules say about one row, before it is folded."""
     prepare(log, row)
-    readable = type(row.type) is str and type(row.raw.get("data")) is dict
-    rules = table.get(row.type, table[ANY]) if readable else table[ANY]
+    rules = table.get(row.type, table[ANY]) if type(row.raw.get("data")) is dict else table[ANY]
     found = _asked(rules, log, row)
     if len(found) > 1:
         # A fault of shape that a more precise rule explains is not reported a second time.
-        precise = any(item.level == "E" and item.rule not in ("S-LNT-21", "S-LNT-17") and item.line == row.line for item in found)
+        precise = any(
+            item.level == "E" and item.rule not in ("S-LNT-21", "S-LNT-17") and item.line == row.line for item in found
+        )
         if precise and "data" in row.raw:
             found = tuple(item for item in found if item.rule != "S-LNT-21")
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from loopspec.log.fold import Log, Row
+from loopspec.log.state import Log, Row
 
 _REFERENCES = frozenset(("sourceEventSeqs", "shadowedSeqs", "messageSeqs"))
 _SINGLE = frozenset(("headerSeq", "throughSeq", "sourceEventSeq"))
@@ -91,7 +91,9 @@ def explain(
     stored = second.stored
     expected = stored + second.shift
     if stored > expected:
-        text = f"{reason} Corrupt: the rows of seq {expected} to {stored - 1} are missing before line {row.line}{where}."
+        text = (
+            f"{reason} Corrupt: the rows of seq {expected} to {stored - 1} are missing before line {row.line}{where}."
+        )
     else:
         text = f"{reason} Corrupt: seq {stored} is used a second time at line {row.line}{where}."
     if strays.alive and (strays.accepted or stored < expected):

@@ -1,6 +1,6 @@
 """What a checker rule is: an id, a level, one sentence, and a function that looks at one row.
 
-A rule reads the folded log so far (`loopspec.log.fold.Log`, the state *before* the row) and the row, and answers with
+A rule reads the folded log so far (`loopspec.log.state.Log`, the state *before* the row) and the row, and answers with
 nothing, one `Breach` or several. It never changes anything; `loopspec.log.fold.advance` does that afterwards.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from loopspec.log.fold import Log, Row
+    from loopspec.log.state import Log, Row
 
 Level = Literal["E", "W", "I", "U"]
 """Error, warning, information, undecided."""

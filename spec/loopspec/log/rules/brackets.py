@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from loopspec.log.fold import DISPATCH_ENDS, DISPATCH_STARTS, Log, Row, items, record, retry_chain
+from loopspec.log.fold import retry_chain
 from loopspec.log.rule import ANY, END, Breach, Rule, breach, rule
+from loopspec.log.state import DISPATCH_ENDS, DISPATCH_STARTS, Log, Row, items, record
 from loopspec.surface import protected_head
 
 _DELAY = 2147483647
@@ -20,7 +21,7 @@ def retry_ranges(log: Log, row: Row) -> list[Breach]:
     retry, delay, most = data.get("retry"), data.get("delayMs"), data.get("maxRetries")
     if type(retry) is not int or retry < 1:
         found.append(breach(f"retry is {retry!r}.", "an integer from 1"))
-    if type(delay) not in (int, float) or not 0 <= delay <= _DELAY:
+    if not isinstance(delay, int | float) or isinstance(delay, bool) or not 0 <= delay <= _DELAY:
         found.append(breach(f"delayMs is {delay!r}.", f"0 to {_DELAY}"))
     mode = data.get("mode")
     if mode == "normal" and (type(most) is not int or type(retry) is not int or retry > most):
@@ -59,11 +60,23 @@ def retry_started(log: Log, row: Row) -> Breach | None:
     if log.scheduled_retry is None:
         return breach(f"Retry {named[1]!r} starts, but none is scheduled.", "llm/retry first")
     if named != log.scheduled_retry.key:
-        return breach(f"Retry {named[1]!r} of {named[0]!r} starts.", "the scheduled one: {} of {!r}".format(*log.scheduled_retry.key[::-1]))
+        return breach(
+            f"Retry {named[1]!r} of {named[0]!r} starts.",
+            "the scheduled one: {} of {!r}".format(*log.scheduled_retry.key[::-1]),
+        )
     return None
 
 
-@rule("S-LNT-96", "E", "Compaction brackets do not nest, name their owner and id, and hold no turn boundary.", "compaction/start", "compaction/summary", "compaction/end", "turn/start", "turn/end")
+@rule(
+    "S-LNT-96",
+    "E",
+    "Compaction brackets do not nest, name their owner and id, and hold no turn boundary.",
+    "compaction/start",
+    "compaction/summary",
+    "compaction/end",
+    "turn/start",
+    "turn/end",
+)
 def bracket(log: Log, row: Row) -> Breach | None:
     held = log.bracket
     if row.type in ("turn/start", "turn/end"):
@@ -86,7 +99,13 @@ def bracket(log: Log, row: Row) -> Breach | None:
     return None
 
 
-@rule("S-LNT-97", "E", "A successful compaction has one summary, whose shadowed seqs are a contiguous slice of the surface.", "compaction/summary", "compaction/end")
+@rule(
+    "S-LNT-97",
+    "E",
+    "A successful compaction has one summary, whose shadowed seqs are a contiguous slice of the surface.",
+    "compaction/summary",
+    "compaction/end",
+)
 def summary(log: Log, row: Row) -> list[Breach]:
     held = log.bracket
     if held is None:
@@ -104,7 +123,9 @@ def summary(log: Log, row: Row) -> list[Breach]:
     nodes = log.surface.nodes
     first = nodes.position(seqs[0]) if type(seqs[0]) is int else None
     if first is None or list(nodes[first : first + len(seqs)]) != seqs:
-        found.append(breach(f"shadowedSeqs {_short(seqs)} is no slice of the surface.", "current nodes, in surface order"))
+        found.append(
+            breach(f"shadowedSeqs {_short(seqs)} is no slice of the surface.", "current nodes, in surface order")
+        )
     if (span.get("start"), span.get("end")) != (seqs[0], seqs[-1]):
         found.append(breach(f"shadowedRange is {span!r}.", f"start {seqs[0]}, end {seqs[-1]}"))
     head = protected_head(log.surface) if log.format == 4 else None
@@ -118,7 +139,13 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:60] + "…"
 
 
-@rule("S-LNT-98", "E", "The checkpoint follows its summary, replaces exactly that range and carries the compaction's id.", "user/message", "compaction/end")
+@rule(
+    "S-LNT-98",
+    "E",
+    "The checkpoint follows its summary, replaces exactly that range and carries the compaction's id.",
+    "user/message",
+    "compaction/end",
+)
 def checkpoint(log: Log, row: Row) -> list[Breach]:
     held = log.bracket
     if row.type == "compaction/end":
@@ -131,7 +158,9 @@ def checkpoint(log: Log, row: Row) -> list[Breach]:
     if held is None:
         if named is None:
             return []
-        return [breach(f"A checkpoint of {named!r} stands outside its compaction.", "between summary and compaction/end")]
+        return [
+            breach(f"A checkpoint of {named!r} stands outside its compaction.", "between summary and compaction/end")
+        ]
     if held.range is None:
         return [breach("A checkpoint stands before its summary.", "compaction/summary first")]
     found = []
@@ -142,7 +171,9 @@ def checkpoint(log: Log, row: Row) -> list[Breach]:
     return found
 
 
-@rule("S-LNT-99", "W", "No compaction is unfinished at the end of the log or cut by an end-seed.", "session/end-seed", END)
+@rule(
+    "S-LNT-99", "W", "No compaction is unfinished at the end of the log or cut by an end-seed.", "session/end-seed", END
+)
 def unfinished(log: Log, row: Row) -> Breach | None:
     held = log.bracket
     if held is None:
@@ -164,7 +195,15 @@ def prune(log: Log, row: Row) -> Breach | None:
     return breach(text, "a replace of exactly that range", line=held.line, seq=held.seq)
 
 
-@rule("S-LNT-101", "E", "command/done follows one command/run, approval/decided one approval/asked; ids are unique.", "command/run", "command/done", "approval/asked", "approval/decided")
+@rule(
+    "S-LNT-101",
+    "E",
+    "command/done follows one command/run, approval/decided one approval/asked; ids are unique.",
+    "command/run",
+    "command/done",
+    "approval/asked",
+    "approval/decided",
+)
 def paired(log: Log, row: Row) -> Breach | None:
     is_command = row.type.startswith("command/")
     key = row.data.get("commandId" if is_command else "id")
@@ -181,7 +220,13 @@ def paired(log: Log, row: Row) -> Breach | None:
     return None
 
 
-@rule("S-LNT-102", "E", "Nested dispatches have unique ids, a parent under the same root, and start and end paired.", *sorted(DISPATCH_STARTS | DISPATCH_ENDS), "turn/end")
+@rule(
+    "S-LNT-102",
+    "E",
+    "Nested dispatches have unique ids, a parent under the same root, and start and end paired.",
+    *sorted(DISPATCH_STARTS | DISPATCH_ENDS),
+    "turn/end",
+)
 def dispatches(log: Log, row: Row) -> list[Breach]:
     if row.type == "turn/end":
         if record(row.data.get("reason")).get("kind") in ("interrupted", "forked"):
@@ -202,10 +247,16 @@ def dispatches(log: Log, row: Row) -> list[Breach]:
         found.append(breach(f"The subCallId {sub!r} was used before.", "a fresh id"))
     call = log.calls.get(root) if type(root) is str else None
     if call is None or call.seq is None or call.result is not None:
-        found.append(breach(f"The root {root!r} is no running call of this step.", "a call between tool/call and its result"))
+        found.append(
+            breach(f"The root {root!r} is no running call of this step.", "a call between tool/call and its result")
+        )
     parent_held = log.dispatches.get(parent)
     if parent != root and (parent_held is None or parent_held.value != root):
-        found.append(breach(f"The parent {parent!r} does not belong to the root {root!r}.", "the root, or an open dispatch of it"))
+        found.append(
+            breach(
+                f"The parent {parent!r} does not belong to the root {root!r}.", "the root, or an open dispatch of it"
+            )
+        )
     word = "code" if log.format == 0 else "ptc"
     prefix = f"{parent}:{word}:"
     if not (type(sub) is str and sub.startswith(prefix) and sub[len(prefix) :].isdigit()):
@@ -213,19 +264,38 @@ def dispatches(log: Log, row: Row) -> list[Breach]:
     return found
 
 
-@rule("S-LNT-103", "E", "A title cites distinct earlier messages of the user, none exactly when the user wrote it.", "session/title")
+@rule(
+    "S-LNT-103",
+    "E",
+    "A title cites distinct earlier messages of the user, none exactly when the user wrote it.",
+    "session/title",
+)
 def title(log: Log, row: Row) -> Breach | None:
     seqs = items(row.data.get("messageSeqs"))
     kind = record(row.data.get("source")).get("kind")
     if (kind == "user") != (not seqs):
-        return breach(f"The title's source is {kind!r} and it cites {len(seqs)} messages.", "none exactly when the user wrote it")
+        return breach(
+            f"The title's source is {kind!r} and it cites {len(seqs)} messages.", "none exactly when the user wrote it"
+        )
     wrong = [seq for seq in seqs if type(seq) is not int or seq not in log.human_seqs]
     if wrong or len(set(map(repr, seqs))) != len(seqs):
-        return breach(f"The title cites {_short(seqs)}; wrong or repeated: {_short(wrong or seqs)}.", "seqs of earlier user messages")
+        return breach(
+            f"The title cites {_short(seqs)}; wrong or repeated: {_short(wrong or seqs)}.",
+            "seqs of earlier user messages",
+        )
     return None
 
 
-@rule("S-LNT-104", "E", "Format 4: catalog children are unique after the cut, and markers name this session.", "subagent/catalog", "session-log-deepseek/delivery-accepted", "feedback/message-put", "feedback/message-delete", formats=(4,))
+@rule(
+    "S-LNT-104",
+    "E",
+    "Format 4: catalog children are unique after the cut, and markers name this session.",
+    "subagent/catalog",
+    "session-log-deepseek/delivery-accepted",
+    "feedback/message-put",
+    "feedback/message-delete",
+    formats=(4,),
+)
 def belongs_here(log: Log, row: Row) -> list[Breach]:
     if log.seeded and not log.inherited_marker:
         return []

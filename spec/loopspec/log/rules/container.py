@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from loopspec.log.damage import Damage
-from loopspec.log.fold import Log, Row
 from loopspec.log.rule import ANY, DAMAGE, Breach, Rule, breach, rule
+from loopspec.log.state import Log, Row
 
 
 def _damage(row: Row) -> Damage:
@@ -35,7 +35,12 @@ def first_frame_is_header(log: Log, row: Row) -> Breach | None:
     return breach(f"Frame 1 holds {damage.detail}.", "the header row alone; events begin in frame 2")
 
 
-@rule("S-LNT-3", "E", "Only standard zstd frames: magic, reserved bits, block types; no skippable frames, no stray bytes.", DAMAGE)
+@rule(
+    "S-LNT-3",
+    "E",
+    "Only standard zstd frames: magic, reserved bits, block types; no skippable frames, no stray bytes.",
+    DAMAGE,
+)
 def standard_frames(log: Log, row: Row) -> Breach | None:
     damage = _damage(row)
     reasons = {
@@ -50,7 +55,9 @@ def standard_frames(log: Log, row: Row) -> Breach | None:
     if reason is None:
         return None
     detail = f": {damage.detail}" if damage.detail else ""
-    return breach(f"{reason} ({_place(damage)}){detail}. Nothing behind it can be read.", "a frame with magic 28 b5 2f fd")
+    return breach(
+        f"{reason} ({_place(damage)}){detail}. Nothing behind it can be read.", "a frame with magic 28 b5 2f fd"
+    )
 
 
 @rule("S-LNT-4", "E", "Each complete frame carries a content checksum, and it is right.", DAMAGE)
@@ -59,7 +66,9 @@ def checksums(log: Log, row: Row) -> Breach | None:
     if damage.kind == "wrong-checksum":
         return breach(f"The checksum of {_place(damage)} does not fit its content.", "the file as it was written")
     if damage.kind == "no-checksum":
-        return breach(f"{_place(damage).capitalize()} has no checksum.", "frames with descriptor bit 0x04")._replace(level="W")
+        return breach(f"{_place(damage).capitalize()} has no checksum.", "frames with descriptor bit 0x04")._replace(
+            level="W"
+        )
     return None
 
 
@@ -74,21 +83,32 @@ def frames_end_rows(log: Log, row: Row) -> Breach | None:
     return None
 
 
-@rule("S-LNT-6", "W", "The log has no torn tail: no incomplete last frame, no last row without LF, no bad row in an open turn.", DAMAGE)
+@rule(
+    "S-LNT-6",
+    "W",
+    "The log has no torn tail: no incomplete last frame, no last row without LF, no bad row in an open turn.",
+    DAMAGE,
+)
 def no_torn_tail(log: Log, row: Row) -> Breach | None:
     damage = _damage(row)
     rest = f"{damage.survivors} event rows survive"
     if damage.kind == "torn-frame":
-        return breach(f"The last frame ({_place(damage)}) is incomplete: {damage.detail}; {rest}.", "repair keeps the survivors")
+        return breach(
+            f"The last frame ({_place(damage)}) is incomplete: {damage.detail}; {rest}.", "repair keeps the survivors"
+        )
     if damage.kind == "torn-row":
-        return breach(f"The last row is incomplete: {damage.detail}, without a line feed; {rest}.", "repair drops this row")
+        return breach(
+            f"The last row is incomplete: {damage.detail}, without a line feed; {rest}.", "repair drops this row"
+        )
     if damage.kind == "bad-row-in-tail":
         text = f"{damage.detail}, and no turn/end follows: a reader would silently drop this row and all behind it; {rest}."
         return breach(text, "rows that parse and count on")._replace(level="E")
     return None
 
 
-@rule("S-LNT-7", "E", "Every row is valid UTF-8 and one JSON object: not blank, no BOM, no CR, no duplicate keys.", DAMAGE)
+@rule(
+    "S-LNT-7", "E", "Every row is valid UTF-8 and one JSON object: not blank, no BOM, no CR, no duplicate keys.", DAMAGE
+)
 def one_object_per_row(log: Log, row: Row) -> Breach | None:
     damage = _damage(row)
     if damage.kind not in ("bad-row", "carriage-return", "duplicate-key"):
@@ -102,14 +122,18 @@ def safe_numbers(log: Log, row: Row) -> Breach | None:
     damage = _damage(row)
     if damage.kind != "number":
         return None
-    return breach(f"In this row {damage.detail}.".replace("row it", "row: it"), "integers from -(2^53 - 1) to 2^53 - 1, zero as 0")
+    return breach(
+        f"In this row {damage.detail}.".replace("row it", "row: it"), "integers from -(2^53 - 1) to 2^53 - 1, zero as 0"
+    )
 
 
 @rule("S-LNT-9", "E", "Packed rows are well formed: keys, arity, safe range.", ANY)
 def packed_rows(log: Log, row: Row) -> Breach | None:
     if not row.packed or log.format != 0 or row.shape is None:
         return None
-    return breach(f"The packed row is malformed: {row.shape}.", "exactly the keys of its kind, one gap less than members")
+    return breach(
+        f"The packed row is malformed: {row.shape}.", "exactly the keys of its kind, one gap less than members"
+    )
 
 
 @rule("S-LNT-10", "E", "No packed rows in format 4, and no session row after the first.", ANY)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from loopspec.log.fold import Log, Row
 from loopspec.log.rule import ANY, END, Breach, Rule, breach, rule
+from loopspec.log.state import Log, Row
 from loopspec.values import SAFE_INTEGER
 
 _KEYS = frozenset(("type", "seq", "time", "data", "ignorable", "surfaceOp", "sourceEventSeqs"))
@@ -75,7 +75,7 @@ def ignorable_is_marker(log: Log, row: Row) -> Breach | None:
 
 @rule("S-LNT-23", "E", "type is known in this format or the row is marked ignorable.", ANY)
 def type_is_known(log: Log, row: Row) -> Breach | None:
-    kind = row.type
+    kind = row.raw.get("type")
     if row.packed or kind == "session":
         return None
     if not isinstance(kind, str) or kind == "":

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from loopspec.log.fold import Log, Row
 from loopspec.log.place import project_key, session_segment
 from loopspec.log.rule import END, HEADER, Breach, Rule, breach, rule
+from loopspec.log.state import Log, Row
 from loopspec.values import SAFE_INTEGER
 
 _COMMON = ("type", "version", "id", "createdAt", "delegationDepth", "cwd", "parentSession", "origin", "agentPreset")
@@ -18,7 +18,9 @@ _REQUIRED = {
 }
 
 
-@rule("S-LNT-11", "E", "The version is supported and equals the generation in the file name.", HEADER, formats=(-1, 0, 4))
+@rule(
+    "S-LNT-11", "E", "The version is supported and equals the generation in the file name.", HEADER, formats=(-1, 0, 4)
+)
 def supported_version(log: Log, row: Row) -> Breach | None:
     version = row.raw.get("version")
     if row.raw.get("type") != "session":
@@ -46,7 +48,9 @@ def header_keys(log: Log, row: Row) -> Breach | None:
     return None
 
 
-@rule("S-LNT-13", "E", "The header's fields have their types: id, createdAt, absolute cwd, depth, origin, preset.", HEADER)
+@rule(
+    "S-LNT-13", "E", "The header's fields have their types: id, createdAt, absolute cwd, depth, origin, preset.", HEADER
+)
 def header_types(log: Log, row: Row) -> list[Breach]:
     header = row.raw
     wrong = [
@@ -99,7 +103,9 @@ def place(log: Log, row: Row) -> list[Breach]:
     return found
 
 
-@rule("S-LNT-15", "E", "The seed is where the header says: format 0 by seedLength, format 4 by an inherited marker.", END)
+@rule(
+    "S-LNT-15", "E", "The seed is where the header says: format 0 by seedLength, format 4 by an inherited marker.", END
+)
 def seed_cut(log: Log, row: Row) -> Breach | None:
     if log.format == 4:
         seeded = log.header_row.get("isSeeded")
@@ -112,7 +118,9 @@ def seed_cut(log: Log, row: Row) -> Breach | None:
     if length == 0:
         return None
     if length > log.index:
-        return breach(f"seedLength is {length}, but there are {log.index} events.", "at most the number of events", line=1)
+        return breach(
+            f"seedLength is {length}, but there are {log.index} events.", "at most the number of events", line=1
+        )
     if "session/end-seed" not in log.seed_types.values():
         text = f"seedLength is {length}, but neither event {length} nor event {length - 1} is session/end-seed."
         return breach(text, "the marker right behind the inherited events", line=1)
@@ -124,7 +132,9 @@ def parent(log: Log, row: Row) -> Breach | None:
     has_parent = "parentSession" in row.raw
     born = _forked(row.raw) or row.raw.get("origin") == "subagent"
     if has_parent and not born:
-        return breach("There is a parentSession, but the session is neither forked nor a subagent's.", "no parentSession")
+        return breach(
+            "There is a parentSession, but the session is neither forked nor a subagent's.", "no parentSession"
+        )
     if born and not has_parent:
         return breach("The session is forked or a subagent's, but names no parentSession.", "the parent's id")
     return None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from loopspec.log.fold import OPAQUE_ID, Log, Row, items, record
 from loopspec.log.rule import Breach, Rule, breach, rule
+from loopspec.log.state import OPAQUE_ID, Log, Row, items, record
 
 _SPLICE = "agent/inbox/spliced"
 
@@ -73,7 +73,12 @@ def unique_pending(log: Log, row: Row) -> list[Breach]:
     return found
 
 
-@rule("S-LNT-88", "W", "A next-step claim empties the list; a next-turn claim takes the first, and only while opening a turn.", _SPLICE)
+@rule(
+    "S-LNT-88",
+    "W",
+    "A next-step claim empties the list; a next-turn claim takes the first, and only while opening a turn.",
+    _SPLICE,
+)
 def claim_shape(log: Log, row: Row) -> Breach | None:
     splice = _Splice(log, row)
     if not splice.claims or not splice.legal:
@@ -98,7 +103,12 @@ def _explained(log: Log, row: Row) -> bool:
     return kind in ("blocked", "aborted", "interrupted", "forked") or log.last_step == 0
 
 
-@rule("S-LNT-89", "I", "Claimed messages enter their step, or the turn says why not: blocked, aborted, cut, no step at all.", "turn/end")
+@rule(
+    "S-LNT-89",
+    "I",
+    "Claimed messages enter their step, or the turn says why not: blocked, aborted, cut, no step at all.",
+    "turn/end",
+)
 def claimed_and_dropped(log: Log, row: Row) -> list[Breach]:
     if not _explained(log, row):
         return []

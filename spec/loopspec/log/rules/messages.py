@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from loopspec.log.fold import OPAQUE_ID, Log, Row, items, record, result_is_error
+from loopspec.log.fold import result_is_error
 from loopspec.log.rule import Breach, Rule, breach, rule
+from loopspec.log.state import OPAQUE_ID, Log, Row, items, record
 
 _MESSAGES = ("user/message", "assistant/message", "tool/result", "system/message", "developer/message")
 _ROLES = {
@@ -68,7 +69,9 @@ def role(log: Log, row: Row) -> Breach | None:
     return breach(f"The role is {row.message.get('role')!r}.", f"{wanted} in a {row.type} of format {log.format}")
 
 
-@rule("S-LNT-39", "E", "source.kind fits the event type; format 4 has no kind plugin.", *_MESSAGES, "agent/inbox/spliced")
+@rule(
+    "S-LNT-39", "E", "source.kind fits the event type; format 4 has no kind plugin.", *_MESSAGES, "agent/inbox/spliced"
+)
 def source_kind(log: Log, row: Row) -> list[Breach]:
     return [found for message in _messages(row) if (found := _source(log, row.type, message)) is not None]
 
@@ -106,7 +109,9 @@ def result_shape(log: Log, row: Row) -> Breach | None:
     if log.format == 4:
         other = row.message.get("toolCallId")
         if any(record(block).get("type") == "tool-result" for block in row.content):
-            return breach("The content holds a tool-result block, which format 4 has retired.", "the result's own blocks")
+            return breach(
+                "The content holds a tool-result block, which format 4 has retired.", "the result's own blocks"
+            )
     else:
         if len(row.content) != 1 or record(row.content[0]).get("type") != "tool-result":
             return breach("The content is not exactly one tool-result block.", "one block of type tool-result")
@@ -123,7 +128,13 @@ def error_flag(log: Log, row: Row) -> Breach | None:
     return breach(f"There is an error, but isError is {result_is_error(log, row)!r}.", "isError true")
 
 
-@rule("S-LNT-42", "E", "Content blocks have the fields of their type, and no block is retired.", *_MESSAGES, "agent/inbox/spliced")
+@rule(
+    "S-LNT-42",
+    "E",
+    "Content blocks have the fields of their type, and no block is retired.",
+    *_MESSAGES,
+    "agent/inbox/spliced",
+)
 def blocks(log: Log, row: Row) -> list[Breach]:
     found: list[Breach] = []
     for message in _messages(row):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from loopspec.log.fold import Log, Row, items, record
 from loopspec.log.rule import Breach, Rule, breach, rule
+from loopspec.log.state import Log, Row, items, record
 from loopspec.request import same_header
 from loopspec.values import same_value
 
@@ -36,7 +36,9 @@ def canonical(log: Log, row: Row) -> list[Breach]:
         found.append(breach("The header has an empty system.", "no system key"))
     unknown = sorted(set(header) - {"config", "adapterDefaults", "system", "tools"})
     if unknown:
-        found.append(breach(f"The header has unknown keys: {', '.join(unknown)}.", "config, adapterDefaults, system, tools"))
+        found.append(
+            breach(f"The header has unknown keys: {', '.join(unknown)}.", "config, adapterDefaults, system, tools")
+        )
     if "tools" in header and not log.snapshot and not all(_is_tool(tool) for tool in items(header["tools"])):
         found.append(breach("A tool of the header lacks name, description or parameters.", "all three"))
     return found
@@ -62,7 +64,9 @@ def route_named(log: Log, row: Row) -> list[Breach]:
     ]
 
 
-@rule("S-LNT-80", "E", "adapterDefaults marks only fields of the config, with true, and is not empty.", "request/header")
+@rule(
+    "S-LNT-80", "E", "adapterDefaults marks only fields of the config, with true, and is not empty.", "request/header"
+)
 def defaults(log: Log, row: Row) -> list[Breach]:
     header = _header(row)
     if "adapterDefaults" not in header:
@@ -77,7 +81,12 @@ def defaults(log: Log, row: Row) -> list[Breach]:
     ]
 
 
-@rule("S-LNT-81", "E", "The header's reason is initial first, resume first after an end-seed, else change (format 4 also series).", "request/header")
+@rule(
+    "S-LNT-81",
+    "E",
+    "The header's reason is initial first, resume first after an end-seed, else change (format 4 also series).",
+    "request/header",
+)
 def reason(log: Log, row: Row) -> Breach | None:
     stated = row.data.get("reason")
     if log.header is None:
@@ -111,7 +120,9 @@ def _same(left: dict[str, Any], right: dict[str, Any]) -> bool:
         return same_value(left, right)
 
 
-@rule("S-LNT-83", "E", "request/context differs from the previous one, and its route is the header's.", "request/context")
+@rule(
+    "S-LNT-83", "E", "request/context differs from the previous one, and its route is the header's.", "request/context"
+)
 def context(log: Log, row: Row) -> list[Breach]:
     found = []
     names = ("provider", "model", "contextWindow", "systemPromptUpdate")
@@ -120,7 +131,10 @@ def context(log: Log, row: Row) -> list[Breach]:
     if log.header is not None:
         config = log.config()
         found += [
-            breach(f"The context's {name} is {row.data.get(name)!r}, the header says {config.get(name)!r}.", "the header's route")
+            breach(
+                f"The context's {name} is {row.data.get(name)!r}, the header says {config.get(name)!r}.",
+                "the header's route",
+            )
             for name in ("provider", "model")
             if row.data.get(name) != config.get(name)
         ]

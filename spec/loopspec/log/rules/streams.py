@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from loopspec.log.fold import Log, Row, attempt_grammar, items, record
+from loopspec.log.fold import attempt_grammar
 from loopspec.log.rule import Breach, Rule, breach, rule
+from loopspec.log.state import Log, Row, items, record
 from loopspec.stream import BLANK
 from loopspec.values import same_value
 
@@ -29,7 +30,13 @@ def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-@rule("S-LNT-59", "E", "Format 0: assistant/message cites all chunks of its attempt, ascending.", "assistant/message", formats=(0,))
+@rule(
+    "S-LNT-59",
+    "E",
+    "Format 0: assistant/message cites all chunks of its attempt, ascending.",
+    "assistant/message",
+    formats=(0,),
+)
 def cites_chunks(log: Log, row: Row) -> Breach | None:
     if not row.appends:
         return None
@@ -76,7 +83,12 @@ def _short(value: Any) -> str:
     return text if len(text) <= 90 else text[:90] + "…"
 
 
-@rule("S-LNT-61", "E", "usage equals the stream's; format 4: nothing joins the surface while a request is under way.", *_SETTLEMENTS)
+@rule(
+    "S-LNT-61",
+    "E",
+    "usage equals the stream's; format 4: nothing joins the surface while a request is under way.",
+    *_SETTLEMENTS,
+)
 def usage(log: Log, row: Row) -> list[Breach]:
     found = []
     settled = row.settlement
@@ -110,7 +122,13 @@ def replay_state(log: Log, row: Row) -> Breach | None:
     return breach(f"The replay state is {_short(stated)}.", f"the stream's: {_short(settled.replay_state)}")
 
 
-@rule("S-LNT-63", "E", "At most one assistant/message per step, and no chunk or attempt after it.", "assistant/chunk", *_SETTLEMENTS)
+@rule(
+    "S-LNT-63",
+    "E",
+    "At most one assistant/message per step, and no chunk or attempt after it.",
+    "assistant/chunk",
+    *_SETTLEMENTS,
+)
 def one_message(log: Log, row: Row) -> Breach | None:
     if log.anchor is None or (row.type == "assistant/message" and not row.appends):
         return None
@@ -118,14 +136,22 @@ def one_message(log: Log, row: Row) -> Breach | None:
     return breach(text, "one settled message per step", first=log.anchor)
 
 
-@rule("S-LNT-64", "E", "interrupted is only true; such a message has text, no tool call, and its turn is aborted.", "assistant/message", "turn/end")
+@rule(
+    "S-LNT-64",
+    "E",
+    "interrupted is only true; such a message has text, no tool call, and its turn is aborted.",
+    "assistant/message",
+    "turn/end",
+)
 def interrupted(log: Log, row: Row) -> list[Breach]:
     if row.type == "turn/end":
         kind = record(row.data.get("reason")).get("kind")
         if kind in ("aborted", "interrupted", "forked"):
             return []
         return [
-            breach(f"The message is interrupted, but its turn ends with {kind!r}.", "aborted", line=held.line, seq=held.seq)
+            breach(
+                f"The message is interrupted, but its turn ends with {kind!r}.", "aborted", line=held.line, seq=held.seq
+            )
             for held in log.interrupted_messages
         ]
     if "interrupted" not in row.data:
@@ -141,7 +167,13 @@ def interrupted(log: Log, row: Row) -> list[Breach]:
     return found
 
 
-@rule("S-LNT-65", "W", "Format 4: an assistant/attempt holds a failed or cut stream, not a message that was dropped.", "assistant/attempt", formats=(4,))
+@rule(
+    "S-LNT-65",
+    "W",
+    "Format 4: an assistant/attempt holds a failed or cut stream, not a message that was dropped.",
+    "assistant/attempt",
+    formats=(4,),
+)
 def failed_attempt(log: Log, row: Row) -> Breach | None:
     kind = None if row.chunk is None else row.chunk.get("kind")
     if kind in (None, "error", "aborted"):

@@ -6,8 +6,9 @@ reference harness. The rules here say which line of the checker's list a breach 
 
 from __future__ import annotations
 
-from loopspec.log.fold import Log, Row, call_ids, is_int, record
+from loopspec.log.fold import call_ids
 from loopspec.log.rule import Breach, Rule, breach, rule
+from loopspec.log.state import Log, Row, record
 
 _MESSAGES = ("user/message", "assistant/message", "tool/result", "system/message", "developer/message")
 _UNCITED = "must include every shadowed"
@@ -72,17 +73,35 @@ def no_sources(log: Log, row: Row) -> list[Breach]:
     ]
 
 
-@rule("S-LNT-32", "E", "Format 4: the head is protected, and a system/message joins first or behind it.", *_MESSAGES, formats=(4,))
+@rule(
+    "S-LNT-32",
+    "E",
+    "Format 4: the head is protected, and a system/message joins first or behind it.",
+    *_MESSAGES,
+    formats=(4,),
+)
 def head(log: Log, row: Row) -> list[Breach]:
     return _broken(row, "S-SUR-8", "a system/message that replaces exactly the head")
 
 
-@rule("S-LNT-33", "E", "Format 4: image/offload names distinct current nodes and existing images.", "image/offload", formats=(4,))
+@rule(
+    "S-LNT-33",
+    "E",
+    "Format 4: image/offload names distinct current nodes and existing images.",
+    "image/offload",
+    formats=(4,),
+)
 def offload(log: Log, row: Row) -> list[Breach]:
     return _broken(row, "S-SUR-15", "current user or tool nodes, rising positions of their images")
 
 
-@rule("S-LNT-34", "E", "Format 4: a tool addition names an earlier header that has the tool; else no headerSeq.", "developer/message", formats=(4,))
+@rule(
+    "S-LNT-34",
+    "E",
+    "Format 4: a tool addition names an earlier header that has the tool; else no headerSeq.",
+    "developer/message",
+    formats=(4,),
+)
 def tool_addition(log: Log, row: Row) -> list[Breach]:
     added = [block.get("toolName") for block in map(record, row.content) if block.get("type") == "tool-addition"]
     header_seq = row.data.get("headerSeq")
@@ -90,7 +109,7 @@ def tool_addition(log: Log, row: Row) -> list[Breach]:
         if "headerSeq" not in row.data:
             return []
         return [breach("headerSeq is given, but no tool is added.", "no headerSeq")]
-    tools = log.header_tool_tables.get(header_seq) if is_int(header_seq) else None
+    tools = log.header_tool_tables.get(header_seq) if type(header_seq) is int else None
     if tools is None:
         text = f"headerSeq is {header_seq!r}, which is no earlier request/header."
         return [breach(text, "the seq of an earlier request/header")]
@@ -104,14 +123,23 @@ def tool_addition(log: Log, row: Row) -> list[Breach]:
     return found
 
 
-@rule("S-LNT-35", "W", "Format 4: the source list is range-packed in the canonical way on disk.", *_MESSAGES, formats=(4,))
+@rule(
+    "S-LNT-35", "W", "Format 4: the source list is range-packed in the canonical way on disk.", *_MESSAGES, formats=(4,)
+)
 def range_packing(log: Log, row: Row) -> Breach | None:
     if row.unpacked_text is None:
         return None
-    return breach(f"The source list is not packed canonically: {row.unpacked_text}.", "runs of three or more as [first, last]")
+    return breach(
+        f"The source list is not packed canonically: {row.unpacked_text}.", "runs of three or more as [first, last]"
+    )
 
 
-@rule("S-LNT-105", "E", "Nothing else joins the surface between a message with tool calls and its last result.", *_MESSAGES)
+@rule(
+    "S-LNT-105",
+    "E",
+    "Nothing else joins the surface between a message with tool calls and its last result.",
+    *_MESSAGES,
+)
 def batch_stays_together(log: Log, row: Row) -> Breach | None:
     if not row.appends or log.unanswered == 0 or row.type == "tool/result":
         return None
@@ -121,7 +149,12 @@ def batch_stays_together(log: Log, row: Row) -> Breach | None:
     return found._replace(level="W") if log.foreign else found
 
 
-@rule("S-LNT-106", "E", "A replace leaves every call on the surface with its results and every result with its call.", *_MESSAGES)
+@rule(
+    "S-LNT-106",
+    "E",
+    "A replace leaves every call on the surface with its results and every result with its call.",
+    *_MESSAGES,
+)
 def pairs_stay_together(log: Log, row: Row) -> list[Breach]:
     shadowed = None if row.appends else log.shadowed(row)
     if shadowed is None or row.type == "tool/result":
@@ -145,7 +178,9 @@ def pairs_stay_together(log: Log, row: Row) -> list[Breach]:
             text = f"The result of {node.call} (seq {seq}) is shadowed, but its call at seq {node.anchor} stays without a result."
             found.append(breach(text, "a range that holds a result together with its call", orphan=node.anchor))
         if seq == log.anchor and log.unanswered:
-            waiting = [call_id for call_id, call in log.calls.items() if call.result is None and call_id not in kept_calls]
+            waiting = [
+                call_id for call_id, call in log.calls.items() if call.result is None and call_id not in kept_calls
+            ]
             if waiting:
                 text = f"The message at seq {seq} is shadowed while its calls still wait for results: {', '.join(waiting)}."
                 found.append(breach(text, "a replace after the last result", orphan=seq))

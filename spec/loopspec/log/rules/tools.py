@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from loopspec.log.fold import Call, Log, Row, error_code, record, result_call_id, result_is_error
+from loopspec.log.fold import error_code, result_call_id, result_is_error
 from loopspec.log.repair import NOT_STARTED_TEXT
 from loopspec.log.rule import Breach, Rule, breach, rule
+from loopspec.log.state import Call, Log, Row, record
 from loopspec.values import same_value
 
 _UNPREPARED = ("UNKNOWN_TOOL", "ABORTED_BEFORE_DISPATCH", "ABORTED", "TOOL_OUTCOME_UNKNOWN", "TOOL_NOT_STARTED")
@@ -57,7 +58,9 @@ def starts_once(log: Log, row: Row) -> Breach | None:
     call = _call(log, row)
     if call is None or call.seq is None:
         return None
-    return breach(f"{row.data.get('callId')} was started before, at seq {call.seq}.", "one tool/call per call", first=call.seq)
+    return breach(
+        f"{row.data.get('callId')} was started before, at seq {call.seq}.", "one tool/call per call", first=call.seq
+    )
 
 
 def _is_closer(row: Row) -> bool:
@@ -74,7 +77,9 @@ def result_has_call(log: Log, row: Row) -> Breach | None:
     call = _call(log, row)
     if call is None:
         names = ", ".join(log.calls) or "none"
-        return breach(f"The result answers {result_call_id(row)!r}, which this step never called.", f"an open call: {names}")
+        return breach(
+            f"The result answers {result_call_id(row)!r}, which this step never called.", f"an open call: {names}"
+        )
     if call.seq is None and not _is_closer(row):
         return breach(f"{result_call_id(row)} has a result, but was never started.", "tool/call first")
     return None
@@ -92,7 +97,11 @@ def one_result(log: Log, row: Row) -> Breach | None:
 @rule("S-LNT-71", "E", "All advertised calls have a result before step/end.", "step/end")
 def all_answered(log: Log, row: Row) -> list[Breach]:
     return [
-        breach(f"The step ends, but {call_id} (message at seq {log.anchor}) has no result.", "a result for every call", call=call_id)
+        breach(
+            f"The step ends, but {call_id} (message at seq {log.anchor}) has no result.",
+            "a result for every call",
+            call=call_id,
+        )
         for call_id, call in log.calls.items()
         if call.result is None
     ]
@@ -111,7 +120,12 @@ def model_order(log: Log, row: Row) -> Breach | None:
     return found._replace(level="W") if log.foreign else found
 
 
-@rule("S-LNT-73", "E", "A result cites exactly its own tool/call; a result of a call that never started cites nothing.", "tool/result")
+@rule(
+    "S-LNT-73",
+    "E",
+    "A result cites exactly its own tool/call; a result of a call that never started cites nothing.",
+    "tool/result",
+)
 def cites_call(log: Log, row: Row) -> Breach | None:
     call = _call(log, row)
     if not row.appends or call is None:
@@ -156,12 +170,24 @@ def _text(log: Log, row: Row) -> object:
     return None
 
 
-@rule("S-LNT-75", "W", "ABORTED_BEFORE_DISPATCH occurs only where the turn ends aborted, and no normal result follows one.", "turn/end", "tool/result")
+@rule(
+    "S-LNT-75",
+    "W",
+    "ABORTED_BEFORE_DISPATCH occurs only where the turn ends aborted, and no normal result follows one.",
+    "turn/end",
+    "tool/result",
+)
 def skipped(log: Log, row: Row) -> list[Breach]:
     if row.type == "tool/result":
-        if not row.appends or not log.skipped_in_step or error_code(row) in ("ABORTED_BEFORE_DISPATCH", "TOOL_NOT_STARTED"):
+        if (
+            not row.appends
+            or not log.skipped_in_step
+            or error_code(row) in ("ABORTED_BEFORE_DISPATCH", "TOOL_NOT_STARTED")
+        ):
             return []
-        return [breach(f"The result of {result_call_id(row)} follows a call that was skipped.", "skipped calls to the end")]
+        return [
+            breach(f"The result of {result_call_id(row)} follows a call that was skipped.", "skipped calls to the end")
+        ]
     kind = record(row.data.get("reason")).get("kind")
     if kind in ("aborted", "interrupted", "forked"):
         return []
@@ -176,7 +202,9 @@ def skipped(log: Log, row: Row) -> list[Breach]:
     ]
 
 
-@rule("S-LNT-76", "W", "Called names are in the header's tools, or the result is the error UNKNOWN_TOOL.", "tool/result")
+@rule(
+    "S-LNT-76", "W", "Called names are in the header's tools, or the result is the error UNKNOWN_TOOL.", "tool/result"
+)
 def known_tool(log: Log, row: Row) -> Breach | None:
     call = _call(log, row)
     if log.snapshot or not row.appends or call is None or log.header_tools is None or log.header is None:

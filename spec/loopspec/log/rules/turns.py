@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from loopspec.log.fold import DISPATCH_ENDS, DISPATCH_STARTS, STEP_SCOPED, Log, Row, record
 from loopspec.log.repair import closers
 from loopspec.log.rule import ANY, END, Breach, Rule, breach, rule
+from loopspec.log.state import DISPATCH_ENDS, DISPATCH_STARTS, STEP_SCOPED, Log, Row, record
 
 _STEP_SCOPED = tuple(sorted(STEP_SCOPED))
 _TURN_SCOPED = ("request/header", "request/context", "todo/write", *sorted(DISPATCH_STARTS | DISPATCH_ENDS))
@@ -57,7 +57,9 @@ def turn_reason(log: Log, row: Row) -> Breach | None:
         cause = record(reason.get("reason"))
         known = cause.get("kind") in _CAUSES or (cause.get("kind") == "hook" and "reason" in cause)
         if not known:
-            return breach("An aborted turn does not say why.", "reason: user, parent, disposed, legacy, or hook with a reason")
+            return breach(
+                "An aborted turn does not say why.", "reason: user, parent, disposed, legacy, or hook with a reason"
+            )
     if kind == "error" and not _is_failure(reason.get("error")):
         return breach("A failed turn carries no failure with message and code.", "error: {message, code, ...}")
     return None
@@ -72,7 +74,12 @@ def _reason(row: Row) -> object:
     return record(row.data.get("reason")).get("kind")
 
 
-@rule("S-LNT-48", "W", "The reason is max-tokens exactly when an attempt of the turn hit its ceiling and nothing worse came.", "turn/end")
+@rule(
+    "S-LNT-48",
+    "W",
+    "The reason is max-tokens exactly when an attempt of the turn hit its ceiling and nothing worse came.",
+    "turn/end",
+)
 def ceiling(log: Log, row: Row) -> Breach | None:
     kind = _reason(row)
     if kind == "max-tokens" and not log.hit_ceiling:
@@ -129,10 +136,18 @@ def step_scope(log: Log, row: Row) -> Breach | None:
     if _names_open_step(log, row) or _names_closed_step(log, row):
         return None
     where = f"step {log.step} of turn {log.turn} is open" if log.step is not None else "no step is open"
-    return breach(f"This {row.type} names step {row.step!r} of turn {row.turn!r}, but {where}.", "the open turn and step")
+    return breach(
+        f"This {row.type} names step {row.step!r} of turn {row.turn!r}, but {where}.", "the open turn and step"
+    )
 
 
-@rule("S-LNT-53", "E", "Headers, contexts, todo and dispatch events stand only inside a turn.", *_TURN_SCOPED, "tool/result")
+@rule(
+    "S-LNT-53",
+    "E",
+    "Headers, contexts, todo and dispatch events stand only inside a turn.",
+    *_TURN_SCOPED,
+    "tool/result",
+)
 def turn_scope(log: Log, row: Row) -> Breach | None:
     if log.turn is not None or (row.type == "tool/result" and row.appends):
         return None
@@ -155,7 +170,13 @@ def _closer(event: Any) -> str:
     return f"tool/result of {event['data']['message']['source']['callId']} ({event['data']['error']['code']})"
 
 
-@rule("S-LNT-55", "E", "Format 0: a turn/end interrupted is followed by session/end-seed or the end of the log.", ANY, formats=(0,))
+@rule(
+    "S-LNT-55",
+    "E",
+    "Format 0: a turn/end interrupted is followed by session/end-seed or the end of the log.",
+    ANY,
+    formats=(0,),
+)
 def after_interrupted(log: Log, row: Row) -> Breach | None:
     if log.interrupted_end is None or row.type == "session/end-seed":
         return None
