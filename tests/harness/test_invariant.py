@@ -189,10 +189,12 @@ def test_l_inv_1_the_first_failing_test_speaks(world: World) -> None:
 
 
 def test_l_inv_1_a_short_circuit_cannot_skip_it(world: World) -> None:
-    world.bus.root.on("llm/stream", lambda request, next: "mine", prepend=False)
+    world.remove()
+    world.bus.root.on("llm/stream", lambda request, next: "mine")
+    remove = install(world.bus.root, world.llm, world.sessions)
     with pytest.raises(InvariantError):
         world.send(Request.of(world.fields()))
-    world.remove()
+    remove()
     world.send(Request.of(world.fields()))
 
 
