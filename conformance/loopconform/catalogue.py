@@ -46,8 +46,8 @@ def markdown() -> str:
     lines = [
         "# Rules of a session log",
         "",
-        "What `loopspec check` asks of a log. Written by `python -m loopconform.catalogue`; the sentences are those of the",
-        "rule functions in `rules/`. Rules 1 to 104 are those of the fact sheet; from 105 on they are our own. Level",
+        "What `loopspec check` asks of a log. Written by `python -m loopconform.catalogue`; the sentences are those",
+        "of the rule functions in `rules/`. Rules 1 to 104 are those of the fact sheet; from 105 on they are our own. Level",
         "*undecided* is no statement about the log. Rules 72 and 105 bind our own logs; under another profile than `seed`",
         "they are warnings.",
         "",
@@ -55,7 +55,8 @@ def markdown() -> str:
         "|---|---|---|---|---|",
     ]
     lines += [
-        f"| {entry.id} | {LEVEL_NAMES[entry.level]} | {', '.join(map(str, entry.formats))} | {entry.looks_at} | {entry.sentence} |"
+        f"| {entry.id} | {LEVEL_NAMES[entry.level]} | {', '.join(map(str, entry.formats))} "
+        f"| {entry.looks_at} | {entry.sentence} |"
         for entry in rule_entries()
     ]
     return "\n".join(lines) + "\n"

@@ -19,7 +19,12 @@ DEPTH_LIMIT = 400
 """Deepest nesting of one row that the rules look into. Deeper rows are undecided, not corrupt."""
 _SAFE = 2**53 - 1
 _INTEGER_FIELDS = frozenset(
-    ["seq", "seq0", "time", "time0", "createdAt", "updatedAt", "childCreatedAt", "turn", "step", "delegationDepth", "seedLength", "start", "end", "startSeq", "endSeq", "removedCount", "index", "retry", "maxRetries", "headerSeq", "throughSeq", "sourceEventSeq", "status", "bytes", "width", "height", "inputTokens", "outputTokens", "totalTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens"]
+    (
+        *("seq", "seq0", "time", "time0", "createdAt", "updatedAt", "childCreatedAt", "turn", "step"),
+        *("delegationDepth", "seedLength", "start", "end", "startSeq", "endSeq", "removedCount", "index"),
+        *("retry", "maxRetries", "headerSeq", "throughSeq", "sourceEventSeq", "status", "bytes", "width", "height"),
+        *("inputTokens", "outputTokens", "totalTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens"),
+    )
 )
 
 Parsed = tuple[dict[str, Any] | None, tuple[Damage, ...]]

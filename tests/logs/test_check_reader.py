@@ -73,7 +73,8 @@ LINES = LOG.splitlines(keepends=True)
 )
 def test_each_bad_row_has_its_own_sentence(row: bytes, words: str, tmp_path: Path) -> None:
     report = check(b"".join([*LINES[:5], row + b"\n", *LINES[5:]]), tmp_path)
-    assert [(found.rule, found.line) for found in report.findings][0] == ("S-LNT-7", 6)
+    first = report.findings[0]
+    assert (first.rule, first.line) == ("S-LNT-7", 6)
     assert any(words in found.reason for found in report.findings)
 
 

@@ -1,8 +1,8 @@
 """Short ways for ordinary rows: conditions under which whole groups of rules have nothing to say.
 
 A lane never decides that a row is wrong. It only recognises rows that are so plainly in order that asking would be a
-waste: most rows of a log are deltas in the middle of a block. Every condition here repeats, in one cheap expression, what
-the rules it skips would find; a test runs both ways over every log and every broken log and compares the findings.
+waste: most rows of a log are deltas in the middle of a block. Every condition here repeats, in one cheap expression,
+what the rules it skips would find; a test runs both ways over every log and every broken log and compares.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ _STEP_KEYS = frozenset(("turn", "step"))
 
 
 def ordinary(log: Log, row: Row) -> bool:
-    """The envelope is in order: none of the rules on every row has anything to say (`S-LNT-9`, `10`, `17` to `24`, `55`, `100`)."""
+    """The envelope is in order, so the rules on every row have nothing to say.
+
+    Those are `S-LNT-9`, `10`, `17` to `24`, `55` and `100`.
+    """
     raw = row.raw
     time = row.time
     if (

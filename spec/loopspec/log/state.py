@@ -16,7 +16,10 @@ from loopspec.log.repair import OpenWork
 from loopspec.log.types import KNOWN_TYPES, RETIRED_TYPES, SURFACE_TYPES, VERSIONS, Dialect
 
 STEP_SCOPED = frozenset(
-    ["system/message", "developer/message", "assistant/message", "assistant/chunk", "assistant/attempt", "tool/call", "tool/result", "llm/retry", "llm/retry-started"]
+    (
+        *("system/message", "developer/message", "assistant/message", "assistant/chunk", "assistant/attempt"),
+        *("tool/call", "tool/result", "llm/retry", "llm/retry-started"),
+    )
 )
 """Events that name the open turn and step (`session-log` 4.1)."""
 DISPATCH_STARTS = frozenset(("tool/code-dispatch-start", "tool/ptc-dispatch-start"))

@@ -101,7 +101,9 @@ def no_torn_tail(log: Log, row: Row) -> Breach | None:
             f"The last row is incomplete: {damage.detail}, without a line feed; {rest}.", "repair drops this row"
         )
     if damage.kind == "bad-row-in-tail":
-        text = f"{damage.detail}, and no turn/end follows: a reader would silently drop this row and all behind it; {rest}."
+        text = (
+            f"{damage.detail}, and no turn/end follows: a reader would drop this row and all behind it unasked; {rest}."
+        )
         return breach(text, "rows that parse and count on")._replace(level="E")
     return None
 

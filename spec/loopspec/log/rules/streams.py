@@ -100,7 +100,9 @@ def usage(log: Log, row: Row) -> list[Breach]:
     if log.format == 4 and late is not None and not log.snapshot:
         began = _stream_time(row)
         if began is not None and type(late.value) is int and late.value > began:
-            text = "A node joined the surface after the stream of the next settlement had begun; the request cannot be rebuilt."
+            text = (
+                "A node joined the surface after the next settlement's stream had begun: no way to rebuild the request."
+            )
             found.append(breach(text, "a place before the request", line=late.line, seq=late.seq)._replace(level="W"))
     return found
 

@@ -167,7 +167,7 @@ def pairs_stay_together(log: Log, row: Row) -> list[Breach]:
         orphans = [result for result in node.results if result not in gone and log.nodes[result].call not in kept_calls]
         found += [
             breach(
-                f"The result of {log.nodes[result].call} (seq {result}, line {log.nodes[result].line}) stays on the surface, "
+                f"The result of {log.nodes[result].call} (seq {result}, line {log.nodes[result].line}) stays, "
                 f"but its call (seq {seq}, line {node.line}) is shadowed by this replace.",
                 "a range that holds a message with calls together with all its results",
                 orphan=result,
@@ -175,14 +175,14 @@ def pairs_stay_together(log: Log, row: Row) -> list[Breach]:
             for result in sorted(orphans)
         ]
         if node.anchor is not None and node.anchor in log.nodes and node.anchor not in gone:
-            text = f"The result of {node.call} (seq {seq}) is shadowed, but its call at seq {node.anchor} stays without a result."
+            text = f"The result of {node.call} (seq {seq}) is shadowed, but its call at seq {node.anchor} stays."
             found.append(breach(text, "a range that holds a result together with its call", orphan=node.anchor))
         if seq == log.anchor and log.unanswered:
             waiting = [
                 call_id for call_id, call in log.calls.items() if call.result is None and call_id not in kept_calls
             ]
             if waiting:
-                text = f"The message at seq {seq} is shadowed while its calls still wait for results: {', '.join(waiting)}."
+                text = f"The message at seq {seq} is shadowed while its calls still wait: {', '.join(waiting)}."
                 found.append(breach(text, "a replace after the last result", orphan=seq))
     return found
 
