@@ -78,7 +78,7 @@ def read_stream(stream: BinaryIO, *, name: str = "", row_limit: int = ROW_LIMIT)
                 yield Damage("first-frame", 1, 1, item.offset, detail=held)
             if not item.checksummed:
                 yield Damage("no-checksum", 0, item.frame, item.offset)
-        elif item.frame == 1 and item.kind == "torn-frame" or item.kind == "torn-row" and not header_seen:
+        elif (item.frame == 1 and item.kind == "torn-frame") or (item.kind == "torn-row" and not header_seen):
             explained = True
             yield Damage("no-header", 1, item.frame, item.offset, detail=item.detail)
         else:

@@ -182,8 +182,8 @@ def test_frames_cut_at_every_byte(name: str) -> None:
     """Whole frames always survive; a cut is torn, or no header, or (between frames) nothing at all."""
     data = (corpus.REAL / name).read_bytes()
     whole = [item for item in rows(io.BytesIO(data), zstd=True) if isinstance(item, RawRow)]
-    ends = [item for item in rows(io.BytesIO(data), zstd=True) if isinstance(item, FrameEnd)]
-    starts = [item.offset for item in ends[1:]]
+    frames = [item for item in rows(io.BytesIO(data), zstd=True) if isinstance(item, FrameEnd | Damage)]
+    starts = [item.offset for item in frames[1:]]
     for cut in range(1, len(data)):
         items = list(read_stream(io.BytesIO(data[:cut]), name=name))
         kept = [item for item in items if isinstance(item, ReadRow)]
