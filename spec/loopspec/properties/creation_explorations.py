@@ -237,14 +237,14 @@ DEFECTS: dict[str, tuple[str, str]] = {
     "INV-21 child first": ("family", "A parent is gone before a child that somebody else tears down."),
     "INV-3 closure": (
         "single",
-        "A session stays in its registry because the dispatch of agent/disposed failed (R-75).",
+        "A session is left in its registry when the dispatch of agent/disposed fails (R-75).",
     ),
     "INV-11 rejection after rollback": ("single", "The same, during a rollback."),
     "LIV-1, LIV-2 at rest": ("single", "The leaked session is still there at rest."),
     "N-7 silent after the end": ("shutdown", "A disposed agent runs a ghost turn (R-76)."),
     "no deadlock": (
         "shutdown",
-        "An idle agent woken in the closing window runs for ever, and the unload waits (R-72).",
+        "An idle agent woken in the closing window runs for ever, and so does the unload (R-72).",
     ),
 }
 """Claims that published loops (`dsh-0.1`) break: the bound with a shortest run, and what it shows."""

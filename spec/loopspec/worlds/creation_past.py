@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from loopspec.kernel.machine import state
+
 Marks = tuple[str, ...]
 
 Small = tuple[Any, ...]
 """The label of one small step: `("call", name, …)`, `("answer", point, answer)` or `(verb, effect, …)`."""
 
 
+@state
 class Story(NamedTuple):
     """One transaction, or one object of somebody else."""
 
@@ -29,7 +32,12 @@ class Story(NamedTuple):
     status: str = ""
     """The last `agent/status`: `running`, `idle`, or empty when there was none."""
 
+    def put(self, **changes: Any) -> Story:
+        """A copy with some fields changed."""
+        return self._replace(**changes)
 
+
+@state
 class Past(NamedTuple):
     """Everything that is remembered, and the claims that the run has broken."""
 
@@ -38,6 +46,10 @@ class Past(NamedTuple):
     """Fibers whose unload has begun, in that order."""
     faults: tuple[tuple[str, str], ...] = ()
     """Names of broken claims, each with a reason; the first of each name."""
+
+    def put(self, **changes: Any) -> Past:
+        """A copy with some fields changed."""
+        return self._replace(**changes)
 
 
 NOTHING = Past()
@@ -80,15 +92,15 @@ def advance(past: Past, label: Small) -> Past:
         return marked(past, label[3], f"{name} {label[2]}")
     if name == "deactivate":
         told = story(past, label[2])
-        return past if told is None or told.reason else told_again(past, told._replace(reason=label[3]))
+        return past if told is None or told.reason else told_again(past, told.put(reason=label[3]))
     if name in ("running", "idle"):
         told = story(past, label[2])
-        return past if told is None else told_again(past, told._replace(status=name))
+        return past if told is None else told_again(past, told.put(status=name))
     if name == "closing":
-        return past._replace(closing=(*past.closing, label[2]))
+        return past.put(closing=(*past.closing, label[2]))
     if name == "raise":
-        return past._replace(stories=tuple(t for t in past.stories if t.verb not in ("session", "agent") or t.marks))
-    mark = MARKS.get(name)
+        return past.put(stories=tuple(t for t in past.stories if t.verb not in ("session", "agent") or t.marks))
+    mark = MARKS.get(name) if verb != "park" or name == "agent/created" else None
     return past if mark is None else marked(past, label[2], mark)
 
 
@@ -96,9 +108,9 @@ def called(past: Past, label: Small) -> Past:
     """A call may begin a story; a failing dispatch is a milestone of one."""
     name = label[1]
     if name in ("create", "create_now", "resume"):
-        return past._replace(stories=(*past.stories, Story(label[2], label[3], str(name), label[4])))
+        return past.put(stories=(*past.stories, Story(label[2], label[3], str(name), label[4])))
     if name == "register":
-        return past._replace(stories=(*past.stories, Story(label[3], label[4], label[2])))
+        return past.put(stories=(*past.stories, Story(label[3], label[4], label[2])))
     return marked(past, label[3], f"veto {label[2]}") if name == "escape" else past
 
 
@@ -119,7 +131,7 @@ def answered(past: Past, point: Any, answer: Any) -> Past:
 
 def told_again(past: Past, changed: Story) -> Past:
     """The memory with one story replaced."""
-    return past._replace(stories=tuple(changed if told.object == changed.object else told for told in past.stories))
+    return past.put(stories=tuple(changed if told.object == changed.object else told for told in past.stories))
 
 
 def marked(past: Past, object: int, mark: str) -> Past:
@@ -127,9 +139,9 @@ def marked(past: Past, object: int, mark: str) -> Past:
     told = story(past, object)
     if told is None:
         return past
-    told = told._replace(marks=(*told.marks, mark))
+    told = told.put(marks=(*told.marks, mark))
     if is_complete(told):
-        return past._replace(stories=tuple(kept for kept in past.stories if kept.object != object))
+        return past.put(stories=tuple(kept for kept in past.stories if kept.object != object))
     return told_again(past, told)
 
 
@@ -158,4 +170,4 @@ def with_fault(past: Past, name: str, reason: str) -> Past:
     """The memory of a broken claim."""
     if any(kept == name for kept, _ in past.faults):
         return past
-    return past._replace(faults=(*past.faults, (name, reason)))
+    return past.put(faults=(*past.faults, (name, reason)))

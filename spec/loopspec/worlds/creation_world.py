@@ -21,9 +21,9 @@ from loopspec.creation import MACHINE, answers, may_rest, open_dispatch
 from loopspec.kernel.machine import Answer, Config, Effect, Machine, Operation
 from loopspec.kernel.system import Label
 from loopspec.profile import Law
+from loopspec.properties.creation import broken
 from loopspec.teardown import may_abort
 from loopspec.transaction import AGENTS, PROVIDER, Creation, Owner, find
-from loopspec.worlds.creation_claims import broken
 from loopspec.worlds.creation_past import NOTHING, Past, Small, advance, with_fault
 from loopspec.worlds.world import Bound, Environment, Left, Node, Price, World
 
