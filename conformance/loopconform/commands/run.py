@@ -1,0 +1,140 @@
+"""`loopspec run`: a scripted conversation on the reference harness, written as a session file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from loopconform.plain import printable
+from loopconform.script.load import BadScript, Fault, Loaded, load
+from loopconform.script.model import Script
+from loopconform.script.output import OutputError, check_free, pieces, write_session
+from loopconform.script.play import Earlier, Played, play
+from loopconform.stored import load_stored
+
+_EXIT = {"played": 0, "wrong": 1, "stuck": 3}
+
+
+@click.command(
+    "run",
+    short_help="Play a scripted conversation and write its session file.",
+    epilog="Exit codes: 0 played; 1 it did not go as the script says (answers ran out, a step was refused); 2 the "
+    "script or the output cannot be used, or wrong usage; 3 it never came to an end; 70 loopspec itself failed. After "
+    "1 and 3 the file holds what happened, after 2 nothing is written.",
+)
+@click.argument("script", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where to write: .jsonl, .jsonl.zstd, or - for plain rows on standard output. By default the name of the "
+    "script with .jsonl, in this directory.",
+)
+@click.option("--force", is_flag=True, help="Replace the output file if it exists.")
+@click.option("--format", "session_format", type=click.Choice(("0", "4")), help="Format of a new session file.")
+@click.option("--profile", type=click.Choice(("seed", "dsh-0.1", "dsh-0.1.7")), help="Which law the agent follows.")
+@click.option("--show", is_flag=True, help="Show the session, as `loopspec show` does.")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of scripts, for editors, and end.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    script: Path | None,
+    out: Path | None,
+    force: bool,
+    session_format: str | None,
+    profile: str | None,
+    show: bool,
+    schema: bool,
+) -> None:
+    """Play SCRIPT, a conversation in YAML, on the reference harness, and write the session file that it makes.
+
+    No model is called: the script says what the model answers. Start with examples/hello.yaml.
+    """
+    if schema:
+        click.echo(json.dumps(Script.model_json_schema(), indent=2, ensure_ascii=False))
+        return
+    if script is None:
+        raise click.UsageError("Missing argument SCRIPT: a YAML file, such as examples/hello.yaml.")
+    target = out or Path(script.with_suffix("").name + ".jsonl")
+    try:
+        if str(target) != "-":
+            check_free(target, force)
+        loaded = _with_options(load(script), session_format, profile)
+        played = play(loaded, loaded.script.session or script.stem, _earlier(loaded, script))
+        _write(target, played, loaded.script.pack_chunks, force)
+    except BadScript as error:
+        _print_faults(script, error.faults, "error")
+        ctx.exit(2)
+    except OutputError as error:
+        raise click.UsageError(printable(str(error))) from error
+    _print_faults(script, played.notes, "note")
+    _print_faults(script, played.faults, "error")
+    if show:
+        pass
+    if str(target) != "-":
+        click.echo(_summary(played, target))
+    ctx.exit(_EXIT[played.verdict])
+
+
+def _with_options(loaded: Loaded, session_format: str | None, profile: str | None) -> Loaded:
+    changes = {"session_format": None if session_format is None else int(session_format), "profile": profile}
+    given = {key: value for key, value in changes.items() if value is not None}
+    if "session_format" in given and loaded.script.resume is not None:
+        raise BadScript([Fault(0, "", "a session that is taken up keeps its format", "Leave --format out.")])
+    return loaded._replace(script=loaded.script.model_copy(update=given))
+
+
+def _earlier(loaded: Loaded, script: Path) -> Earlier | None:
+    """The session that the script takes up, if it does."""
+    name = loaded.script.resume
+    if name is None:
+        return None
+    path = script.parent / name
+    stored = load_stored(path)
+    report = stored.report
+    line = loaded.line("resume")
+    if report.message:
+        raise BadScript([Fault(line, "resume", f"{path} {report.message}", "Give a session file that is there.")])
+    if stored.header is None or report.verdict not in ("clean", "warnings", "torn"):
+        first = next((item for item in report.findings if item.level in ("E", "U")), None)
+        reason = "" if first is None else f": line {first.line}, {first.rule}: {first.reason}"
+        advice = f"Look at it with `loopspec check {path}`."
+        raise BadScript([Fault(line, "resume", f"{path} cannot be taken up{reason}", advice)])
+    return Earlier(stored.header, stored.events)
+
+
+def _write(target: Path, played: Played, pack_chunks: bool, force: bool) -> None:
+    zstd = target.name.endswith((".zstd", ".zst"))
+    content = pieces(played.header, played.events, played.earlier, zstd=zstd, pack_chunks=pack_chunks)
+    if str(target) != "-":
+        write_session(target, content, force)
+        return
+    for piece in content:
+        sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
+
+
+def _print_faults(script: Path, faults: tuple[Fault, ...] | list[Fault], kind: str) -> None:
+    console = Console(stderr=True)
+    style = "bold red" if kind == "error" else "yellow"
+    for fault in faults:
+        place = f"{script}:{fault.line}" if fault.line else str(script)
+        where = f"{fault.where}: " if fault.where else ""
+        text = Text.assemble((printable(place), "bold"), ": ", (kind, style))
+        text.append(f"\n    {printable(where + fault.reason)}")
+        if fault.advice:
+            text.append(f"\n    {printable(fault.advice)}", style="dim")
+        console.print(text, soft_wrap=True)
+
+
+def _summary(played: Played, target: Path) -> str:
+    ends = [event["data"]["reason"]["kind"] for event in played.events if event["type"] == "turn/end"]
+    turns = f"{len(ends)} turn{'' if len(ends) == 1 else 's'}"
+    how = f" ({', '.join(ends[-8:])})" if ends else ""
+    text = f"{played.header['id']}: {turns}{how}, {len(played.events)} events, written to {target}"
+    return printable(text)

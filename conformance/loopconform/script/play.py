@@ -1,0 +1,332 @@
+"""A script played on the reference harness: what came of it, as header and events, and what went wrong."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import anyio
+
+from loopconform.script.gates import Gates
+from loopconform.script.listeners import listen
+from loopconform.script.load import Fault, Loaded, shown_path
+from loopconform.script.model import Maintenance, Reaction, Step
+from loopconform.script.parts import Item, ScriptModel, answer_items, as_message, make_tool
+from loopconform.script.text import PathKey
+from loopharness.agent import Agent, AgentOptions
+from loopharness.agent.messages import random_id
+from loopharness.errors import error_chain
+from loopharness.harness import Harness, open_harness
+from loopharness.session import wall_clock
+from loopharness.signal import Signal
+from loopspec.inbox import Target
+from loopspec.values import same_value
+
+__all__ = ["Earlier", "Played", "play"]
+
+Record = Mapping[str, Any]
+Verdict = Literal["played", "wrong", "stuck"]
+
+
+class Earlier(NamedTuple):
+    """A stored session that is taken up: its header row and its events."""
+
+    header: Record
+    events: Sequence[Record]
+
+
+class Played(NamedTuple):
+    """What came of a run. `earlier`: how many leading events were there before.
+
+    `wrong`: something did not go as the script says, so `faults` are errors; `stuck`: it did not come to an end.
+    """
+
+    verdict: Verdict
+    header: Record
+    events: tuple[Record, ...]
+    earlier: int
+    faults: tuple[Fault, ...] = ()
+    notes: tuple[Fault, ...] = ()
+
+
+class _GaveUp(Exception):
+    """Leave the harness without the patience of a regular end."""
+
+
+def play(loaded: Loaded, session_id: str, earlier: Earlier | None = None) -> Played:
+    """Play a script from its first step to its last, in real time but without sleeping.
+
+    `session_id` names a new session. Raises `BadScript` never: the script is valid; raises `ValueError` when
+    `earlier` cannot be taken up, or a tool's parameters are outside the supported JSON Schema.
+    """
+    return anyio.run(_Player(loaded, session_id, earlier).run)
+
+
+class _Player:
+    def __init__(self, loaded: Loaded, session_id: str, earlier: Earlier | None) -> None:
+        self.loaded = loaded
+        self.script = loaded.script
+        self.session_id = session_id
+        self.earlier = earlier
+        self.gates = Gates()
+        self.faults: list[Fault] = []
+        self.notes: list[Fault] = []
+        self.stuck = False
+        self.crashed = False
+        self.agent: Agent
+        self._time = self.script.clock or 0
+        self._ids = 0
+        self._calls = 0
+        taken = 0 if earlier is None else len(earlier.events)
+        self._prefix = f"{taken}-" if taken else ""
+
+    # -- what a deterministic run gives out
+
+    def now(self) -> int:
+        """The time: real, or one millisecond after the last look."""
+        if self.script.clock is None:
+            return wall_clock()
+        self._time += 1
+        return self._time - 1
+
+    def new_id(self) -> str:
+        """An id: random, or counted. The ids of a session that is taken up stay unique."""
+        if self.script.clock is None:
+            return random_id()
+        self._ids += 1
+        return f"id-{self._prefix}{self._ids}"
+
+    def new_call_id(self) -> str:
+        """The id of a tool call that the script does not name."""
+        self._calls += 1
+        return f"call-{self._prefix}{self._calls}"
+
+    # -- the run
+
+    async def run(self) -> Played:
+        """Open a harness, play, and keep what the log holds before the harness ends."""
+        script = self.script
+        version = script.session_format if self.earlier is None else self.earlier.header["version"]
+        answers: list[Sequence[Item]] = [answer_items(answer, self.new_call_id) for answer in script.answers]
+        model = ScriptModel(script.model, answers, self.gates)
+        log = _Log(self)
+        played: Played | None = None
+        try:
+            with log:
+                async with open_harness(
+                    script.profile, version, self.now, script.identity, script.persona, self.new_id
+                ) as harness:
+                    await self._set_up(harness, model, version)
+                    await self._all_steps()
+                    self._leftovers(model)
+                    played = self._played()
+                    if self.stuck or self.crashed:
+                        raise _GaveUp
+        except _GaveUp:
+            pass
+        assert played is not None
+        return played
+
+    def _played(self) -> Played:
+        verdict: Verdict = "stuck" if self.stuck else "wrong" if self.faults else "played"
+        session = self.agent.session
+        count = 0 if self.earlier is None else len(self.earlier.events)
+        events = tuple(session.events)
+        return Played(verdict, session.header, events, count, tuple(self.faults), tuple(self.notes))
+
+    async def _set_up(self, harness: Harness, model: ScriptModel, version: int) -> None:
+        script = self.script
+        harness.llm.register_adapter([script.model.provider], model)
+        harness.settings.max_parallel_tool_calls = script.parallel_tools
+        for tool in script.tools:
+            harness.tools.register(make_tool(tool, self.gates, self.new_id, version), harness.context)
+        listen(harness, script.listeners, self.new_id)
+        for number, reaction in enumerate(script.when):
+            self._react(harness, number, reaction)
+        options = AgentOptions(script.model.provider, script.model.name, script.model.max_tokens)
+        if self.earlier is None:
+            self.agent = await harness.create_agent(self.session_id, options, cwd=script.cwd)
+        else:
+            header, events = self.earlier
+            self.agent = await harness.create_agent(options=options, header=header, events=events)
+
+    async def _all_steps(self) -> None:
+        script = self.script
+        last: PathKey = ("steps", len(script.steps) - 1)
+        with anyio.move_on_after(script.time_limit) as scope:
+            for at, step in enumerate(script.steps):
+                path: PathKey = ("steps", at, step.verb)
+                last = path
+                if step.crash:
+                    self.crashed = True
+                    return
+                if step.wait:
+                    await self._wait(step.wait, path)
+                else:
+                    self._do(step, path)
+                if self.stuck:
+                    return
+            if script.steps[-1].wait != "idle":
+                await self._wait("idle", last)
+        if scope.cancelled_caught:
+            self.stuck = True
+            advice = "Give the script a greater time_limit, or look for work that never ends."
+            self._fault(last, f"the run was not over after {script.time_limit:g} seconds", advice)
+
+    async def _wait(self, point: str, path: PathKey) -> None:
+        if point == "idle":
+            await self._until(self.agent.when_idle, path, "the agent does not become idle")
+        else:
+            name = point.removeprefix("gate ")
+            await self._until(lambda: self.gates.reached(name), path, f"nobody comes to the gate {name!r}")
+
+    async def _until(self, arrives: Callable[[], Awaitable[None]], path: PathKey, otherwise: str) -> None:
+        """Wait, but not when everybody waits: there are no timers here, so nothing could happen any more."""
+
+        async def watch() -> None:
+            await anyio.wait_all_tasks_blocked()
+            self.stuck = True
+            reason, advice = self._why(otherwise)
+            self._fault(path, reason, advice)
+            group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(watch)
+            await arrives()
+            group.cancel_scope.cancel()
+
+    def _why(self, otherwise: str) -> tuple[str, str]:
+        waiting = list(self.gates.waiting())
+        if not waiting:
+            done = f"the agent is {self.agent.status} and nothing is left to do"
+            return f"{otherwise}: {done}", "Send something first, or leave this wait out."
+        stands = "; ".join(f"{who} stands at the gate {name!r}" for name, who in waiting)
+        return f"{otherwise}: {stands}", f"Put `- open: gate {waiting[0][0]}` in front of this step, or cancel."
+
+    # -- one step
+
+    def _do(self, step: Step, path: PathKey) -> None:
+        """Do a step that does not wait. What the harness refuses is a fault."""
+        try:
+            self._perform(step, path)
+        except Exception as error:
+            self._fault(path, f"{step.verb} was refused: {error_chain(error)}")
+
+    def _perform(self, step: Step, path: PathKey) -> None:
+        agent = self.agent
+        sends: tuple[tuple[Any, Target, bool], ...] = (
+            (step.followup, "next-turn", True),
+            (step.steer, "next-step", True),
+            (step.inject, "next-step", False),
+            (step.queue, "next-turn", False),
+        )
+        for message, target, wakes in sends:
+            if message is not None:
+                agent.send(as_message(message, self.new_id), target, wakes)
+        if step.cancel is not None:
+            reason = {} if step.cancel.reason is None else {"reason": step.cancel.reason}
+            agent.cancel({"kind": step.cancel.cause, **reason}, step.cancel.keep_inbox)
+        if step.remove is not None and not agent.inbox.remove(step.remove):
+            self._note(path, f"no message {step.remove!r} is pending, so nothing was removed")
+        if step.replace is not None:
+            id = step.replace.id
+            if not agent.inbox.replace(id, as_message(step.replace.by, self.new_id)):
+                self._note(path, f"no message {id!r} is pending, so nothing was replaced")
+        if step.splice is not None:
+            inserted = [as_message(message, self.new_id) for message in step.splice.insert]
+            agent.inbox.splice(step.splice.target, step.splice.start, step.splice.remove, inserted)
+        if step.clear is not None:
+            agent.inbox.clear()
+        if step.maintenance is not None:
+            agent.run_maintenance(self._job(step.maintenance, path))
+        if step.open is not None:
+            self.gates.open(step.open.removeprefix("gate "))
+
+    def _job(self, job: Maintenance, path: PathKey) -> Callable[[Signal], Any]:
+        async def run(signal: Signal) -> None:
+            try:
+                if job.gate is not None and not await self.gates.enter(job.gate, signal, "a maintenance job"):
+                    return
+                for row in job.append:
+                    self.agent.session.append(row.type, dict(row.data))
+            except Exception as error:
+                self._fault(path, f"the maintenance job failed: {error_chain(error)}")
+
+        return run
+
+    # -- reactions
+
+    def _react(self, harness: Harness, number: int, reaction: Reaction) -> None:
+        seen = 0
+
+        def hear(data: Any) -> None:
+            nonlocal seen
+            if not _holds(data, reaction.where):
+                return
+            seen += 1
+            if seen == reaction.nth:
+                for at, step in enumerate(reaction.do):
+                    self._do(step, ("when", number, "do", at, step.verb))
+
+        if reaction.event is not None:
+            harness.on(reaction.event, hear)
+        else:
+            record = reaction.record
+            harness.on("session/event", lambda _, event: hear(event["data"]) if event["type"] == record else None)
+
+    # -- what went wrong
+
+    def _leftovers(self, model: ScriptModel) -> None:
+        count = len(self.script.answers)
+        if model.misses:
+            path: PathKey = ("answers", count - 1) if count else ("answers",)
+            reason = f"the script has {count} answers, but the model was asked {model.asked} times"
+            where = self._last_step()
+            self._fault(path, f"{reason}, the last time {where}", "Add an answer, or look why the agent goes on.")
+        elif model.left and not self.stuck and not self.crashed:
+            self._note(("answers", model.asked), f"{model.left} of {count} answers were never asked for")
+
+    def _last_step(self) -> str:
+        events = self.agent.session.events
+        for seq in range(len(events) - 1, -1, -1):
+            event = events[seq]
+            if event["type"] == "step/start":
+                return f"in turn {event['data']['turn']}, step {event['data']['step']}"
+        return "before the first step"
+
+    def _fault(self, path: PathKey, reason: str, advice: str = "") -> None:
+        self.faults.append(Fault(self.loaded.line(*path), shown_path(path), reason, advice))
+
+    def _note(self, path: PathKey, reason: str) -> None:
+        self.notes.append(Fault(self.loaded.line(*path), shown_path(path), reason))
+
+
+def _holds(data: Any, wanted: Any) -> bool:
+    """Whether data holds everything that a pattern asks for: objects in part, everything else exactly."""
+    if isinstance(wanted, dict):
+        return isinstance(data, Mapping) and all(
+            key in data and _holds(data[key], item) for key, item in wanted.items()
+        )
+    return same_value(data, wanted)
+
+
+class _Log(logging.Handler):
+    """What the harness logs during a run becomes a note instead of noise."""
+
+    def __init__(self, player: _Player) -> None:
+        super().__init__(logging.WARNING)
+        self._player = player
+        self._logger = logging.getLogger("loopharness")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the sentence."""
+        self._player.notes.append(Fault(0, "", f"the harness says: {record.getMessage()}"))
+
+    def __enter__(self) -> None:
+        self._propagates, self._logger.propagate = self._logger.propagate, False
+        self._logger.addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        self._logger.propagate = self._propagates
+        self._logger.removeHandler(self)
