@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -22,18 +23,22 @@ import anyio
 from loopharness.agent import Agent, AgentOptions, Services
 from loopharness.agent.messages import random_id
 from loopharness.bus import Bus, Context
-from loopharness.frozen import FrozenDict, freeze
 from loopharness.model.service import LlmService
 from loopharness.prompt import SystemPrompt
 from loopharness.session import Session, Sessions, wall_clock
 from loopharness.settings import LoopSettings
+from loopharness.store import resume
+from loopharness.store.checkpoint import install_checkpoints
+from loopharness.store.service import SessionPersistence
 from loopharness.tools.pipeline import ToolPipeline
 from loopharness.tools.registry import ToolRegistry
-from loopspec.log.repair import repair
 from loopspec.log.types import Dialect
 from loopspec.profile import Profile, law
 
 __all__ = ["Harness", "open_harness"]
+
+END_SEED: Final = "session/end-seed"
+"""The restart marker: what stands before it is history (S-FRK-1, S-FRK-2)."""
 
 
 class Harness:
@@ -48,6 +53,8 @@ class Harness:
         identity: str = "",
         persona: str = "",
         new_id: Callable[[], str] = random_id,
+        persistence: SessionPersistence | None = None,
+        checkpoints: bool = True,
     ) -> None:
         self.bus: Final = Bus()
         self.context: Final[Context] = self.bus.root
@@ -60,9 +67,15 @@ class Harness:
         self.profile: Final = profile
         self.session_format: Final = session_format
         self.agents: Final[dict[str, Agent]] = {}
+        self.now: Final = now
+        self.new_id: Final = new_id
+        self.persistence: Final = persistence
         self._group = group
-        self._now = now
-        self._new_id = new_id
+        self._detach: dict[Session, Callable[[], None]] = {}
+        if persistence is not None:
+            persistence.mount(self.context, group)
+            if checkpoints:
+                install_checkpoints(self.context, self.sessions, self.llm)
 
     def on(self, name: str, listener: Callable[..., Any]) -> Callable[[], None]:
         """Listen to an event of any agent; the answer stops that."""
@@ -76,23 +89,27 @@ class Harness:
         cwd: str | None = None,
         header: Mapping[str, Any] | None = None,
         events: Iterable[Mapping[str, Any]] = (),
+        begin: bool = True,
     ) -> Agent:
         """A live agent over a new session, or over the events of one that is taken up again.
 
         `cwd` is the absolute path of the directory that a new session works in, as its header records it.
-        `header` and `events` are those of a stored session; its format decides the dialect. Raises `ValueError`
-        when the id is taken, or when the log holds an impossible inbox splice.
+        `header` and `events` are those of a stored session; its format decides the dialect; an open turn is closed,
+        and `begin` says whether a restart marker may be due. Raises `ValueError` when the id is taken here, or when
+        the log holds an impossible inbox splice, and `SessionAlreadyExistsError` when it is taken on disk.
         """
-        row = dict(header) if header is not None else self._fresh_header(session_id or self._new_id(), cwd)
+        row = dict(header) if header is not None else self._fresh_header(session_id or self.new_id(), cwd)
         version = row["version"]
         dialect: Dialect = "v4" if version == 4 else "v0"
-        session = Session(row, dialect=dialect, now=self._now, events=[_frozen(event) for event in events])
-        if header is not None:
-            _begin_lifecycle(session)
+        if header is None and self.persistence is not None:
+            await self.persistence.reserve(row["id"])
+        session = Session(row, dialect=dialect, now=self.now, events=resume.continued(dialect, events))
+        if header is not None and begin and not (len(session.events) and session.events[-1]["type"] == END_SEED):
+            session.append(END_SEED, {})
         key = object()
-        services = Services(self.bus, self.llm, self.tools, self.pipeline, self.prompt, self.settings, self._new_id)
+        services = Services(self.bus, self.llm, self.tools, self.pipeline, self.prompt, self.settings, self.new_id)
         agent = Agent(session, services, options or AgentOptions(), law(self.profile, version), key)
-        self.sessions.enter(session, self.context.scope(key, f"agent {session.id}"))
+        self._detach[session] = self.sessions.enter(session, self.context.scope(key, f"agent {session.id}"))
         self.agents[agent.id] = agent
         await self._group.start(agent.live)
         self.sessions.announce(session)
@@ -103,27 +120,34 @@ class Harness:
         if self.agents.pop(agent.id, None) is not None:
             agent.cancel({"kind": "disposed"})
             await agent.when_idle()
+            try:
+                if self.persistence is not None:
+                    await self.persistence.close(agent.session)
+            finally:
+                self._detach.pop(agent.session)()
+
+    async def resume_agent(self, session_id: str, options: AgentOptions | None = None) -> Agent:
+        """A live, idle agent over a stored session, repaired if it had crashed (C-RES-*); see `store.resume`."""
+        return await resume.resume(self, session_id, options)
+
+    async def fork_agent(
+        self,
+        source: Session | str,
+        boundary: int | None = None,
+        child_id: str | None = None,
+        options: AgentOptions | None = None,
+    ) -> Agent:
+        """A live, idle agent over a copy of a live session, up to an inclusive seq (C-FRK-*); see `store.resume`."""
+        return await resume.fork(self, source, boundary, child_id, options)
 
     def _fresh_header(self, id: str, cwd: str | None) -> dict[str, Any]:
-        row: dict[str, Any] = {"type": "session", "version": self.session_format, "id": id, "createdAt": self._now()}
+        row: dict[str, Any] = {"type": "session", "version": self.session_format, "id": id, "createdAt": self.now()}
         if cwd is not None:
             row["cwd"] = cwd
         if self.session_format == 4:
             row["isSeeded"] = False
         row["delegationDepth"] = 0
         return row
-
-
-def _frozen(event: Mapping[str, Any]) -> FrozenDict:
-    return event if isinstance(event, FrozenDict) else freeze(dict(event))
-
-
-def _begin_lifecycle(session: Session) -> None:
-    """Close what a crash left open, then mark where the present lifecycle begins (S-REP-3, S-FRK-1)."""
-    for closer in repair(session.dialect, session.events):
-        session.append(closer["type"], closer["data"], closer.get("surfaceOp"), closer.get("sourceEventSeqs"))
-    if not session.events or session.events[-1]["type"] != "session/end-seed":
-        session.append("session/end-seed", {})
 
 
 @asynccontextmanager
@@ -134,6 +158,9 @@ async def open_harness(
     identity: str = "",
     persona: str = "",
     new_id: Callable[[], str] = random_id,
+    sessions_root: Path | str | None = None,
+    persistence: SessionPersistence | None = None,
+    checkpoints: bool = True,
 ) -> AsyncIterator[Harness]:
     """A harness for the time of an `async with` block, on asyncio or trio.
 
@@ -142,16 +169,26 @@ async def open_harness(
     and `persona` begin the system prompt. Leaving the block disposes every agent: turns are closed in the log
     first, and work that ignores its signal is waited for. When the block raises or is cancelled from outside
     there is no such patience.
+
+    With `sessions_root`, a directory, sessions are stored there as they go, and can be taken up again with
+    `resume_agent`; `persistence` is the same with a service of your own making. `checkpoints` makes the log durable
+    before each step, each request and each tool body. What has been said is stored even when the block raises.
     """
+    if persistence is None and sessions_root is not None:
+        persistence = SessionPersistence(sessions_root, lenient=profile == "dsh-0.1")
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
-        harness = Harness(group, profile, session_format, now, identity, persona, new_id)
+        harness = Harness(group, profile, session_format, now, identity, persona, new_id, persistence, checkpoints)
         try:
             yield harness
             for agent in list(harness.agents.values()):
                 await harness.dispose_agent(agent)
         except Exception as error:  # raised again outside the group, which would wrap it
             failure = error
+        finally:
+            if persistence is not None:
+                with anyio.CancelScope(shield=True):
+                    await persistence.close_all()
         group.cancel_scope.cancel()
     if failure is not None:
         raise failure

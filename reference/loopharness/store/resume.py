@@ -1,0 +1,137 @@
+"""Resume and fork: how a log becomes a live agent again (C-RES-*, C-FRK-*, S-FRK-*).
+
+`continued` and `forked` are pure and say which events a resumed or forked session begins with. `resume` and
+`fork` do it on a harness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from loopharness.frozen import FrozenDict, freeze
+from loopharness.session import Session
+from loopharness.store.errors import SessionForkError, SessionPersistenceCorruptionError
+from loopharness.store.opening import last_open_work
+from loopspec.log import repair
+from loopspec.log.types import Dialect
+from loopspec.surface import SurfaceError
+from loopspec.values import SAFE_INTEGER
+
+if TYPE_CHECKING:
+    from loopharness.agent import Agent, AgentOptions
+    from loopharness.harness import Harness
+
+__all__ = ["continued", "fork", "fork_header", "forked", "resume"]
+
+NOT_CONFIGURED = "cannot resume: session persistence is not configured (open the harness with sessions_root=…)"
+
+
+def continued(dialect: Dialect, events: Iterable[Mapping[str, Any]]) -> list[FrozenDict]:
+    """The events of a stored log, and the closers that it needs, with the time of the last one (S-REP-3, C-RPR-2)."""
+    stored = tuple([event if isinstance(event, FrozenDict) else freeze(dict(event)) for event in events])
+    closers = repair.closers(dialect, last_open_work(stored))
+    return [*stored, *(freeze(dict(closer)) for closer in closers)]
+
+
+async def resume(harness: Harness, session_id: str, options: AgentOptions | None = None) -> Agent:
+    """A live, idle agent over a stored session; its repair and its restart marker are durable (C-RPR-4, C-INB-2).
+
+    Raises `RuntimeError` without persistence (C-RES-2), what `SessionPersistence.open` raises, and `ValueError` for an
+    impossible inbox splice in the log (C-INB-5). Then the session is free again, and unchanged but for its repair.
+    """
+    persistence = harness.persistence
+    if persistence is None:
+        raise RuntimeError(NOT_CONFIGURED)
+    opened = await persistence.open(session_id, harness.session_format)
+    try:
+        agent = await harness.create_agent(options=options, header=opened.header, events=opened.events)
+    except SurfaceError as error:
+        persistence.release(session_id)
+        raise SessionPersistenceCorruptionError(f"{opened.log.path}: {error}", cause=error) from error
+    except BaseException:
+        persistence.release(session_id)
+        raise
+    try:
+        await harness.sessions.flush(agent.session)
+    except BaseException:
+        await harness.dispose_agent(agent)
+        raise
+    return agent
+
+
+async def fork(
+    harness: Harness,
+    source: Session | str,
+    boundary: int | None = None,
+    child_id: str | None = None,
+    options: AgentOptions | None = None,
+) -> Agent:
+    """A live, idle agent over a new session that begins as a copy of another, up to `boundary` (C-FRK-1, C-FRK-2).
+
+    `source` is a live session or its id; `boundary` an inclusive seq, the last one when it is absent. Raises
+    `SessionForkError`.
+    """
+    child = child_id or harness.new_id()
+    if harness.sessions.get(child) is not None:
+        raise SessionForkError(f'session "{child}" already exists', "SESSION_ALREADY_EXISTS")
+    session = _resolved(harness, source)
+    prefix = _prefix(session, boundary)
+    header = fork_header(session.header, child, len(prefix), harness.now())
+    if harness.persistence is not None:
+        await harness.persistence.reserve(child)
+    events = forked(session.dialect, prefix)
+    return await harness.create_agent(options=options, header=header, events=events, begin=session.dialect == "v0")
+
+
+def fork_header(source: Mapping[str, Any], child_id: str, length: int, created_at: int) -> dict[str, Any]:
+    """The header of a fork child: lineage and `cwd`, nothing else is inherited (C-FRK-4, S-FRK-4, S-FRK-5)."""
+    header: dict[str, Any] = {"type": "session", "version": source["version"], "id": child_id, "createdAt": created_at}
+    if "cwd" in source:
+        header["cwd"] = source["cwd"]
+    header["parentSession"] = source["id"]
+    header |= {"seedLength": length} if source["version"] == 0 else {"isSeeded": True}
+    return {**header, "delegationDepth": 0}
+
+
+def forked(dialect: Dialect, prefix: tuple[FrozenDict, ...]) -> tuple[FrozenDict, ...]:
+    """The events that a fork child begins with; format 0 gets its marker when the session begins (S-FRK-4, S-FRK-5)."""
+    if dialect == "v0":
+        return prefix
+    work = last_open_work(prefix)
+    marker = {"type": "session/end-seed", "seq": work.length, "time": work.time, "data": {"inherited": True}}
+    closers = repair.closers("v4", work._replace(length=work.length + 1), "forked")
+    return (*prefix, freeze(marker), *(freeze(dict(closer)) for closer in closers))
+
+
+def _resolved(harness: Harness, source: Session | str) -> Session:
+    if isinstance(source, str):
+        session = harness.sessions.get(source)
+        if session is None:
+            raise SessionForkError(f'session "{source}" not found', "SESSION_NOT_FOUND")
+        return session
+    if harness.sessions.get(source.id) is not source:
+        raise SessionForkError(f'session "{source.id}" is not the live store instance', "SESSION_NOT_LIVE")
+    return source
+
+
+def _prefix(session: Session, boundary: int | None) -> tuple[FrozenDict, ...]:
+    events = session.events
+    if boundary is None:
+        boundary = len(events) - 1
+        if boundary < 0:
+            return ()
+    elif type(boundary) is not int or not 0 <= boundary <= SAFE_INTEGER:
+        text = f'fork boundary for session "{session.id}" must be a non-negative safe integer, got {boundary!r}'
+        raise SessionForkError(text, "INVALID_BOUNDARY")
+    if boundary >= len(events):
+        last = len(events) - 1 if len(events) else "none"
+        text = f'fork boundary {boundary} does not exist in session "{session.id}" (last seq: {last})'
+        raise SessionForkError(text, "INVALID_BOUNDARY")
+    prefix = tuple(events[: boundary + 1])
+    if session.dialect == "v0":
+        turn = last_open_work(prefix).turn
+        if turn is not None:
+            text = f'fork boundary {boundary} in session "{session.id}" ends inside open turn {turn}'
+            raise SessionForkError(text, "OPEN_TURN")
+    return prefix
