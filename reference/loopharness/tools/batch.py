@@ -39,6 +39,10 @@ MISSING = {
 """What completes a failed batch: the results of crash repair (S-REP-3, VD-40)."""
 
 
+REPLACED = {"aborted": ABORTED, "aborted-before-dispatch": ABORTED_BEFORE_DISPATCH}
+"""What stands in the place of a success after an abort (L-TOOL-18)."""
+
+
 class ToolBatch:
     """The calls of one answer, in model order, numbered from 1."""
 
@@ -135,8 +139,13 @@ class ToolBatch:
         slot = self._slots[number]
         if outcome == "aborted-before-dispatch":
             slot = slot._replace(result=ABORTED_BEFORE_DISPATCH)
-        blocked, result = await self._pipeline.review(self._call(number), slot)
-        self._results[number] = result
+        call = self._call(number)
+        blocked, result = await self._pipeline.review(call, slot)
+        if not result["isError"]:
+            # The machine will say the same when it gets the answer; the tool's finalizer sees what it says (T-206).
+            replaced = scheduler.replaced(self._interpreter.config.core, number, outcome)
+            result = self._pipeline.replaced(result, REPLACED[replaced]) if replaced in REPLACED else result
+        result = self._results[number] = self._pipeline.polished(call, result)
         contexts = bool(result.get("additionalContexts"))
         return ("block", contexts) if blocked else ("accept", bool(result.get("concludesTurn")), contexts)
 
@@ -198,10 +207,6 @@ class ToolBatch:
             call = self._call(number)
             if number not in self._results:
                 self._results[number] = self._pipeline.polished(call, self._unreviewed(number, event[2]))
-            elif event[2] == "aborted":
-                self._results[number] = self._pipeline.replaced(self._results[number], ABORTED)
-            elif event[2] == "aborted-before-dispatch":
-                self._results[number] = self._pipeline.replaced(self._results[number], ABORTED_BEFORE_DISPATCH)
             self._pipeline.announce(call, self._results[number])
 
     def _unreviewed(self, number: int, outcome: str) -> Result:

@@ -193,13 +193,12 @@ class ToolPipeline:
         if slot.post:
             _, result = await self.review(call, slot)
             result = _after_abort(call.execution, result)
-        else:
-            result = self.polished(call, result)
+        result = self.polished(call, result)
         self.announce(call, result)
         return result
 
     async def review(self, call: Call, slot: Slot) -> tuple[bool, Result]:
-        """Let `tools/post-execute` and then the tool's finalizer look at a result; whether it was blocked, and it."""
+        """Let `tools/post-execute` look at a result: whether it was blocked, and the result as it is then (T-205)."""
         execution, result, blocked = call.execution, slot.result, False
         try:
             decision = await self._bus.waterfall(
@@ -209,7 +208,7 @@ class ToolPipeline:
             result = self._decided(execution, result, decision)
         except Exception as error:
             result = failed_by(error)
-        return blocked, self.polished(call, result)
+        return blocked, result
 
     def polished(self, call: Call, result: Result) -> Result:
         """The result with the content that the tool's own finalizer gives it (T-206)."""
