@@ -224,7 +224,7 @@ STORY: Monitor[Scene] = Monitor("story", begin, advance)
 
 
 class Moment(NamedTuple):
-    """When the signal was aborted: what was going on, about which call, and how many bodies were running."""
+    """When the signal was aborted: what was going on, about which call, and how many bodies had been entered."""
 
     place: str
     call: int
@@ -238,7 +238,7 @@ BEFORE = Moment("before", 0, 0)
 def moment(scene: Scene) -> Moment:
     """What is going on in a scene: the innermost window, the open question or await point, or only bodies."""
     config = scene.config
-    bodies = sum(point[0] == "body" for point, _ in config.parked)
+    bodies = len(scene.reached)
     if config.stack:
         frame = config.stack[-1].frame
         return Moment(frame[0], frame[1] if len(frame) > 1 and isinstance(frame[1], int) else 0, bodies)

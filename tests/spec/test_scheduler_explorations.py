@@ -1,0 +1,104 @@
+"""The tool scheduler within its bounds: every claim holds, every window is reached, and the graphs are pinned."""
+
+from __future__ import annotations
+
+import pytest
+from tests.spec.scheduler_runs import digest_of, graph_of_machine, log_of
+from tests.spec.test_scheduler_mutants import ORDER, RESULTS
+
+from loopspec.kernel.claims import Verdict
+from loopspec.kernel.explore import explore
+from loopspec.profile import PROFILES, Law, Profile, law
+from loopspec.properties.scheduler_explorations import explorations
+
+COUNTS = {
+    "windows seed": (131_922, 151_536, 49),
+    "batch seed": (44_696, 61_364, 58),
+    "pipeline seed": (36_534, 54_468, 34),
+    "windows dsh-0.1": (62_388, 79_721, 49),
+    "batch dsh-0.1": (34_553, 49_859, 56),
+    "pipeline dsh-0.1": (25_958, 41_632, 34),
+}
+"""States, moves, and the length of the longest of all shortest runs."""
+
+WITNESSES = {
+    "LR-140": "c1 r1:synthetic c2 r2:synthetic c3 r3:synthetic, continue",
+    "LR-141": "c1 r1:unentered c2 r2:synthetic",
+    "LR-142": "c1 c2 r1:aborted",
+    "LR-143": "c1 c2 r1:unentered r2:aborted",
+    "LR-144": "c1",
+    "LR-145": "c1",
+    "LR-146 live": "c1 r1:success",
+    "LR-146 log": "c1 r1:failure c2 r2:synthetic",
+    "LR-147": "c1 c2 r1:aborted r2:aborted c3 r3:synthetic",
+    "LR-148": "c1 r1:aborted c2 r2:synthetic",
+    "LR-149": "c1 c2",
+    "LR-150": "c1 r1:failure c2",
+    "LR-151": "c1 r1:failure",
+    "LR-152": "c1 r1:failure",
+    "LR-156": "c1 r1:success",
+    "LR-157": "c1 c2 r1:success",
+    "LR-158": "c1 c2",
+    "LR-159": "c1 r1:success, throws contexts 1",
+    "LR-206 call": ", throws tool/call 1",
+    "LR-206 result": "c1, throws tool/result 1",
+    "RACE-1": "c1",
+    "RACE-7 last": "c1 r1:failure c2 r2:failure c3 r3:failure, continue",
+    "RACE-7 next": "c1 r1:failure",
+    "RACE-10": "c1 c2 c3",
+    "RACE-29": "c1 c2",
+    "T-401": "c1 c2 c3",
+    "T-305": "c1",
+    "L-TOOL-7": "c1 r1:failure c2 c3",
+    "S-LIF-8": "c1 c2",
+    "INV-S11 later": "c1",
+    "INV-S11 commits": "c1 c2 r1:success",
+}
+"""What the shortest run into each window has recorded up to there."""
+
+OTHERWISE = {
+    "seed": {"LR-160": "c1 r1:outcome-unknown r2:not-started r3:not-started, throws prepare 1"},
+    "dsh-0.1": {"LR-160": "c1, throws prepare 1"},
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_every_claim_holds_and_every_window_is_reached(name: str) -> None:
+    system, claims, bound = explorations()[name]
+    found = explore(system, **claims._asdict(), bound=bound)
+    assert found.complete
+    assert found.verdict is Verdict.PASS, (found.violations, [row.name for row in found.sometimes if not row.witness])
+    assert (len(found.states), found.transitions, found.depth) == COUNTS[name]
+    logs = {row.name: log_of(row.witness.labels) for row in found.sometimes if row.witness is not None}
+    if logs:
+        assert logs == WITNESSES | OTHERWISE[name.split()[1]]
+
+
+def test_the_explorations_are_these() -> None:
+    assert sorted(explorations()) == sorted(COUNTS)
+    assert len(explorations(wide=True)) == len(COUNTS) + 4
+
+
+GRAPHS: tuple[tuple[Profile, str, int, int, str], ...] = (
+    ("seed", "order", 9322, 10739, "aa661f76d3eb0323606738441a88c0c5b1638bc4fb28af1239866ba2adc8dc20"),
+    ("seed", "results", 28998, 41003, "831c989c3ec59b827ca55a631aa987099fb4d1ba403a4151f2c3b91826c07e6b"),
+    ("dsh-0.1", "order", 3695, 4488, "2192c5d91d5a8f862e08b39805f36ce98742829205a89459a86775c4520571da"),
+    ("dsh-0.1", "results", 17662, 27425, "bb9fdd0efc6dfcc8c9ad6ef9181fa8a48da46131a6be10db2921a22b4baf45b0"),
+)
+
+
+@pytest.mark.parametrize(("profile", "name", "states", "moves", "digest"), GRAPHS)
+def test_the_complete_graph_is_pinned(profile: Profile, name: str, states: int, moves: int, digest: str) -> None:
+    """Without budgets: the machinery may fail any number of times. Changed on purpose? Then say so, and pin anew."""
+    graph = graph_of_machine(law(profile), {"order": ORDER, "results": RESULTS}[name])
+    assert (len(graph.states), graph.edge_count, digest_of(graph)) == (states, moves, digest)
+
+
+def test_later_dsh_schedules_like_the_first() -> None:
+    """So the explorations of `dsh-0.1` speak for `dsh-0.1.7` too: no rule of the scheduler asks anything else."""
+
+    def answers(rules: Law) -> tuple[bool, bool]:
+        return rules.stopped_pool_stays_stopped, rules.failed_batch_is_completed
+
+    assert answers(law("dsh-0.1.7")) == answers(law("dsh-0.1"))
+    assert {answers(law(profile)) for profile in PROFILES} == {(True, True), (False, False)}
