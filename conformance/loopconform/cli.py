@@ -19,7 +19,9 @@ import click
 
 COMMANDS: dict[str, str] = {
     "check": "Check session logs against every rule of the format.",
+    "explore": "Visit every state of a machine within a bound.",
     "run": "Play a scripted conversation and write its session file.",
+    "show": "Show a session: turns, steps, messages, tools, requests.",
 }
 """Command name to the line that `loopspec --help` shows. The module is `loopconform.commands.<name>`."""
 

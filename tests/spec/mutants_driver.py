@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.spec import mutation
+from tests.spec.mutation import Mutant
+
 from loopspec import attempt, driver, inbox
 from loopspec.worlds.driver_world import bound
-from spec import mutation
-from spec.mutation import Mutant
 
 BOUNDS = {
     "one": bound("one", messages=1, cancel_user=1, turns=2, faults=1, calls=1),

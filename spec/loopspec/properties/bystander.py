@@ -14,11 +14,13 @@ from typing import Any, Literal, NamedTuple
 
 from loopspec.inbox import Ids
 from loopspec.kernel.machine import state
-from loopspec.kernel.system import Label
 from loopspec.profile import Law
 from loopspec.properties import course
 
 Owed = tuple[tuple[str, int], ...]
+
+Label = tuple[Any, ...]
+"""The labels of a world are tuples: `(verb, …)`."""
 
 
 @state
@@ -460,7 +462,7 @@ def watch(law: Law) -> Callable[[Seen, Label], Seen]:
     """The fold under a law; it asks the law only what counts as a promise."""
 
     def fold(seen: Seen, label: Label) -> Seen:
-        move = MOVES.get(label[0])  # type: ignore[arg-type]
+        move = MOVES.get(label[0])
         if move is not None:
             return move(seen, label, law)
         seen = course.follow(seen, label, law)
@@ -468,7 +470,7 @@ def watch(law: Law) -> Callable[[Seen, Label], Seen]:
         aborted = meets_abort(seen, segment)
         segment = segment.put(observed=label[0] == "append", heard=heard_name(label), after_abort=aborted)
         seen = seen.put(stack=(*seen.stack[:-1], segment))
-        effect = EFFECTS.get(label[1])  # type: ignore[arg-type]
+        effect = EFFECTS.get(label[1])
         return seen if effect is None else effect(seen, label, law)
 
     return fold

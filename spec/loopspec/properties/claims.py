@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from loopspec.kernel.claims import Answer, Invariant, Sometimes, SometimesStep, Step
-from loopspec.kernel.system import Label
 from loopspec.profile import Law
 from loopspec.worlds.world import Node
+
+Label = tuple[Any, ...]
+"""The labels of a world are tuples: `(verb, …)`."""
 
 MoveJudge = Callable[[Any, Label, Any, Law], Answer]
 NodeJudge = Callable[[Node, Law], Answer]
@@ -66,17 +68,20 @@ class Claims:
 def _move_step(promise: Promise, judge: MoveJudge, law: Law) -> Step[Node]:
     verbs = promise.verbs
 
-    def predicate(before: Node, label: Label, after: Node) -> Answer:
+    def predicate(before: Node, label: Any, after: Node) -> Answer:
         return label[0] not in verbs or judge(before.memory, label, after.memory, law)
 
-    def always(before: Node, label: Label, after: Node) -> Answer:
+    def always(before: Node, label: Any, after: Node) -> Answer:
         return judge(before.memory, label, after.memory, law)
 
     return Step(promise.name, promise.sentence, predicate if verbs else always)
 
 
 def _move_witness(name: str, sentence: str, judge: Callable[[Any, Label, Any], bool]) -> SometimesStep[Node]:
-    return SometimesStep(name, sentence, lambda before, label, after: judge(before.memory, label, after.memory))
+    def predicate(before: Node, label: Any, after: Node) -> bool:
+        return judge(before.memory, label, after.memory)
+
+    return SometimesStep(name, sentence, predicate)
 
 
 def claims_for(
@@ -117,7 +122,7 @@ def _bound_to(judge: NodeJudge, law: Law) -> Callable[[Node], Answer]:
     return lambda node: judge(node, law)
 
 
-def _never_move(judge: Callable[[Any, Label, Any], bool]) -> Callable[[Node, Label, Node], Answer]:
+def _never_move(judge: Callable[[Any, Label, Any], bool]) -> Callable[[Node, Any, Node], Answer]:
     return lambda before, label, after: not judge(before.memory, label, after.memory)
 
 

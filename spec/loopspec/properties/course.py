@@ -21,10 +21,10 @@ from __future__ import annotations
 from typing import Any
 
 from loopspec.kernel.machine import Answer, Effect
-from loopspec.kernel.system import Label
 from loopspec.profile import Law
 
 Names = tuple[str, ...]
+Label = tuple[Any, ...]
 
 INBOX = frozenset(
     {"agent/inbox/spliced", "agent/inbox/inserted", "agent/inbox/discarded", "agent/inbox/claimed", "abort"}

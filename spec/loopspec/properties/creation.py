@@ -116,6 +116,13 @@ def content(m: Moment) -> bool | str:
     return {entry.object for entry in kept} == expected and len(ids) == len(set(ids))
 
 
+@claim("INV-5 agent implies session", "A factory agent is live only while its session is.", "enter", "detach")
+def agents_have_sessions(m: Moment) -> bool | str:
+    stored = {(entry.object, entry.id) for entry in m.after.core.sessions}
+    others = {told.object for told in m.past.stories if told.verb == "agent"}
+    return all((entry.object, entry.id) in stored or entry.object in others for entry in m.after.core.agents)
+
+
 LEGAL = {
     (),
     ("s+",),
@@ -169,6 +176,41 @@ def veto(m: Moment) -> bool | str:
 def barrier(m: Moment) -> bool | str:
     told = m.told()
     return told is not None and (not told.reason or f"deactivated: {told.reason}")
+
+
+@claim("C-TXN-A9 no setup in vain", "Setup is not called for a transaction that has been deactivated.", "setup")
+def no_setup_in_vain(m: Moment) -> bool | str:
+    told = m.told()
+    return told is not None and (m.label[0] == "park" or not told.reason)
+
+
+@claim("C-TXN-C10 resolved last", "A promise resolves when everything has been told.", "resolve")
+def resolved_last(m: Moment) -> bool | str:
+    told = m.told()
+    return told is not None and {"s+", "a+"} <= set(told.marks) and ("ss" in told.marks or "heard" in told.marks)
+
+
+@claim("F23 no veto by notice", "A creation is vetoed by nothing but a creation dispatch.", "reject")
+def no_veto_by_notice(m: Moment) -> bool | str:
+    told = m.told()
+    if told is None or m.label[3] != "created":
+        return told is not None
+    return "veto session/created" in told.marks or "veto agent/created" in told.marks
+
+
+@claim("C-RES-7 one reservation", "A resume goes on only while no other holds the same stored session.", "prepare")
+def one_reservation(m: Moment) -> bool | str:
+    told = m.told()
+    if told is None or told.verb != "resume":
+        return told is not None
+    open_ones = [o for o in m.past.stories if o.id == told.id and o.verb == "resume" and o.object != told.object]
+    return not any("mint" in o.marks and not {"resolve", "gone"} & set(o.marks) for o in open_ones)
+
+
+@claim("C-TDN-6 no latch after the end was asked", "No wake is kept for an agent that has been cancelled.", "latch")
+def no_late_latch(m: Moment) -> bool | str:
+    told = m.told()
+    return told is not None and "cancel" not in told.marks
 
 
 @claim("INV-10 first reason", "The first deactivation is the only one.", "deactivate")
@@ -314,7 +356,12 @@ def single(m: Moment) -> bool | str:
         told, mark = story(m.past, m.label[1][1]), {"drain": "drained", "scope": "unscoped"}[m.label[1][0]]
     else:
         told, mark = m.told(), MARKS[m.label[1]]
-    return told is not None and mark not in told.marks and (mark != "drained" or "cancel" in told.marks)
+    return (
+        told is not None
+        and mark not in told.marks
+        and {"drained": "cancel", "cancel": "build"}.get(mark, "mint")
+        in (*told.marks, *(("mint",) if told.verb == "resume" else ()))
+    )
 
 
 @claim("INV-18 handle gate", "A promise settles once, and after it resolved the caller's signal means nothing.",
@@ -419,7 +466,7 @@ def unbroken(name: str) -> Callable[[Node], bool | str]:
 
 
 def registries_match(node: Node) -> bool | str:
-    """INV-4 and INV-5 at rest: the registries are what was entered and not detached, and agents have sessions."""
+    """INV-4 wherever a run pauses: the registries are what was entered and not detached."""
     past: Past = node.memory
     core: Creation = node.config.core
     for kind, kept in (("session", core.sessions), ("agent", core.agents)):
@@ -429,30 +476,23 @@ def registries_match(node: Node) -> bool | str:
     return True
 
 
-def agents_have_sessions(node: Node) -> bool | str:
-    """INV-5"""
-    core: Creation = node.config.core
-    stored = {(entry.object, entry.id) for entry in core.sessions}
-    others = {told.object for told in node.memory.stories if told.verb == "agent"}
-    return all((entry.object, entry.id) in stored or entry.object in others for entry in core.agents)
-
-
 def quiet_is_closed(node: Node) -> bool | str:
     """At rest every story is that of a live, undisturbed agent, or of somebody else's object that is attached."""
     if not is_quiet(node.config):
         return True
     for told in node.memory.stories:
         if told.verb in ("session", "agent"):
-            if not is_attached(told, told.verb):
-                return f"{told} is not attached"
+            if not is_attached(told, told.verb) or "asked" in told.marks:
+                return f"{told} is not attached, or should have left"
         elif "resolve" not in told.marks or "gone" in told.marks or told.reason:
             return f"{told} is left"
+        elif "latch" in told.marks and not told.status and AGENTS not in node.memory.closing:
+            return f"the kept wake of {told} was lost"
     return True
 
 
 INVARIANTS: tuple[Invariant[Node], ...] = (
     *(Invariant(rule.name, rule.sentence, unbroken(rule.name)) for rule in RULES),
     Invariant("INV-4 at rest", "The registries are what was entered and not detached.", registries_match),
-    Invariant("INV-5 agent implies session", "The session of a live factory agent is live.", agents_have_sessions),
     Invariant("LIV-1, LIV-2 at rest", "A quiet state holds live agents only: all else has settled.", quiet_is_closed),
 )

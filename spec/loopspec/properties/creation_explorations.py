@@ -241,6 +241,7 @@ DEFECTS: dict[str, tuple[str, str]] = {
     ),
     "INV-11 rejection after rollback": ("single", "The same, during a rollback."),
     "LIV-1, LIV-2 at rest": ("single", "The leaked session is still there at rest."),
+    "F23 no veto by notice": ("single", "A failed dispatch of agent/session-start refuses a creation (F25)."),
     "N-7 silent after the end": ("shutdown", "A disposed agent runs a ghost turn (R-76)."),
     "no deadlock": (
         "shutdown",

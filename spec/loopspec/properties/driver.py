@@ -10,11 +10,10 @@ from typing import Any, TypeVar
 
 from loopspec.inbox import distinct
 from loopspec.kernel.claims import Answer
-from loopspec.kernel.system import Label
 from loopspec.profile import Law
 from loopspec.properties import course
 from loopspec.properties.bystander import Seen, is_replay, meets_abort, top
-from loopspec.properties.claims import Promise
+from loopspec.properties.claims import Label, Promise
 from loopspec.worlds.world import Node
 
 PROMISES: list[Promise] = []
@@ -43,12 +42,12 @@ def promise(
 
 def is_written(label: Label, record: str) -> bool:
     """The label writes such a record."""
-    return label[0] == "append" and label[1] == record
+    return bool(label[0] == "append" and label[1] == record)
 
 
 def is_told(label: Label, event: str) -> bool:
     """The label publishes such an event."""
-    return label[0] == "notify" and label[1] == event
+    return bool(label[0] == "notify" and label[1] == event)
 
 
 # --- activities and brackets ---------------------------------------------------------------------------------
@@ -202,7 +201,7 @@ def first_in_first_out(before: Seen, label: Label, after: Seen, law: Law) -> Ans
         return True
     items = before.next_turn if label[2] == "next-turn" else before.next_step
     if is_claim(label):
-        return label[3] == 0 and (label[2] == "next-turn" or label[4] == len(items))
+        return bool(label[3] == 0 and (label[2] == "next-turn" or label[4] == len(items)))
     return top(before).kind != "send" or label[3:5] == (len(items), 0)
 
 
@@ -238,7 +237,7 @@ def outcomes_are_told(before: Seen, label: Label, after: Seen, law: Law) -> Answ
         return True
     if course.is_routine(top(before).kind):
         return bool(label[4]) and not label[5] and label[6] == "" and not before.at and before.open_turn
-    return label[6] == ("canceled" if label[4] else "")
+    return bool(label[6] == ("canceled" if label[4] else ""))
 
 
 @promise("L-IN-4", on="append", sentence="Recorded coordinates lie inside the list.")
@@ -249,7 +248,7 @@ def coordinates_in_range(before: Seen, label: Label, after: Seen, law: Law) -> A
     length = len(before.next_turn if label[2] == "next-turn" else before.next_step)
     start: Any = label[3]
     count: Any = label[4]
-    return 0 <= start <= length and 0 <= count <= length - start
+    return bool(0 <= start <= length and 0 <= count <= length - start)
 
 
 # --- send and wake -------------------------------------------------------------------------------------------
@@ -265,7 +264,7 @@ def sends_meet_their_list(before: Seen, label: Label, after: Seen, law: Law) -> 
     segment = top(before) if before.stack else None
     if not is_written(label, "agent/inbox/spliced") or segment is None or segment.kind != "send":
         return True
-    return label[2] == ("next-turn" if meets_abort(before, segment) else segment.detail[1])
+    return bool(label[2] == ("next-turn" if meets_abort(before, segment) else segment.detail[1]))
 
 
 @promise("L-SEND-5", "A send whose record was refused raises, and wakes nobody.")
@@ -528,7 +527,7 @@ def max_tokens_sticks(before: Seen, label: Label, after: Seen, law: Law) -> Answ
     """A turn completes only without, and ends in max-tokens only with such an answer."""
     if not is_written(label, "turn/end") or label[3] not in ("completed", "max-tokens"):
         return True
-    return (label[3] == "max-tokens") == (before.ends == "max-tokens")
+    return bool((label[3] == "max-tokens") == (before.ends == "max-tokens"))
 
 
 @promise(
@@ -539,7 +538,7 @@ def max_tokens_sticks(before: Seen, label: Label, after: Seen, law: Law) -> Answ
 def requests_have_headers(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """Before the first pull a header was written; its flag tells whether there was one before."""
     if is_written(label, "request/header"):
-        return label[2] == before.headed
+        return bool(label[2] == before.headed)
     return label != ("park", "chunk", False) or before.headed
 
 

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 from loopspec.inbox import Ids, distinct, find
 from loopspec.kernel.claims import Answer
 from loopspec.kernel.machine import state
-from loopspec.kernel.system import Label
 from loopspec.profile import Law
 from loopspec.properties.claims import Promise, Witness
 from loopspec.worlds.world import Node
+
+Label = tuple[Any, ...]
+"""The labels of a world are tuples: `(verb, …)`."""
 
 Owed = tuple[tuple[str, int], ...]
 
@@ -34,6 +36,8 @@ class Call(NamedTuple):
     """The length of the spliced list when the call was made (L-IN-4)."""
     pending: Ids = ()
     """What was pending then, next-step first."""
+    due: Ids = ()
+    """What a claim was to take then (L-IN-13)."""
     taken: Ids = ()
     """What its records have removed."""
 
@@ -60,10 +64,12 @@ def watch(seen: Seen, label: Label) -> Seen:
         place: tuple[str, int] | None = None
         length = 0
         if operation[0] in ("replace", "remove"):
-            place = find(seen.next_step, seen.next_turn, operation[1])  # type: ignore[arg-type]
+            place = find(seen.next_step, seen.next_turn, operation[1])
         elif operation[0] == "splice":
             length = len(seen.next_turn if operation[1] == "next-turn" else seen.next_step)
-        call = Call(operation, locked, place=place, length=length, pending=seen.next_step + seen.next_turn)
+        due = seen.next_step + (seen.next_turn[:1] if operation[1:2] == ("next-turn",) else ())
+        pending = seen.next_step + seen.next_turn
+        call = Call(operation, locked, place=place, length=length, pending=pending, due=due)
         return seen.put(stack=(*seen.stack, call))
     if verb == "leave":
         return seen.put(stack=seen.stack[:-1])
@@ -77,7 +83,7 @@ def watch(seen: Seen, label: Label) -> Seen:
     removed = items[start : start + count]
     items = items[:start] + inserted + items[start + count :]
     kind = "discarded" if outcome else "claimed"
-    owed: Any = (*call.owed, *((kind, one) for one in removed), *(("inserted", one) for one in inserted))  # type: ignore[union-attr]
+    owed: Any = (*call.owed, *((kind, one) for one in removed), *(("inserted", one) for one in inserted))
     call = call._replace(observed=True, owed=owed, records=call.records + 1, taken=call.taken + removed)
     seen = seen.put(stack=(*seen.stack[:-1], call))
     return seen.put(next_turn=items) if target == "next-turn" else seen.put(next_step=items)
@@ -85,7 +91,7 @@ def watch(seen: Seen, label: Label) -> Seen:
 
 def is_record(label: Label) -> bool:
     """The label writes a splice."""
-    return label[0] == "append"
+    return bool(label[0] == "append")
 
 
 def in_range(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
@@ -93,7 +99,7 @@ def in_range(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     length = len(before.next_turn if label[2] == "next-turn" else before.next_step)
     start: Any = label[3]
     count: Any = label[4]
-    return 0 <= start <= length and 0 <= count <= length - start
+    return bool(0 <= start <= length and 0 <= count <= length - start)
 
 
 def as_asked(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
@@ -123,7 +129,7 @@ def one_record(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
 def outcome_told(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     """`canceled` exactly for a removal that is no claim."""
     taken = before.stack[-1].operation[0] == "take"
-    return label[6] == ("canceled" if label[4] and not taken else "")
+    return bool(label[6] == ("canceled" if label[4] and not taken else ""))
 
 
 def events_in_order(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
@@ -149,8 +155,8 @@ def claimed_whole(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     if label[3] != 0 or label[5]:
         return False
     if label[2] == "next-step":
-        return label[4] == len(items)
-    return call.operation[1] == "next-turn" and label[4] == 1
+        return bool(label[4] == len(items))
+    return bool(call.operation[1] == "next-turn" and label[4] == 1)
 
 
 def claim_complete(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
@@ -161,8 +167,7 @@ def claim_complete(before: Seen, label: Label, after: Seen, law: Law) -> Answer:
     if call.operation == ("clear_inbox",):
         return all(message not in before.next_step + before.next_turn for message in call.pending)
     if call.operation[0] == "take":
-        due = call.pending[:0]
-        return label[2] == call.taken and (bool(call.taken) or not due)
+        return bool(label[2] == call.taken == call.due)
     return True
 
 
@@ -286,7 +291,7 @@ WITNESSES: tuple[Witness, ...] = (
             and bool(label[5])
             and label[4] == 1
             and before.next_turn[label[3] : label[3] + 1] == label[5]
-        ),  # type: ignore[index,operator]
+        ),
     ),
     Witness(
         "LR-202",

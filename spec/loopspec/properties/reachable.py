@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from loopspec.kernel.system import Label
 from loopspec.profile import Law
 from loopspec.properties.bystander import Seen, top
-from loopspec.properties.claims import Witness
+from loopspec.properties.claims import Label, Witness
 from loopspec.worlds.world import Node
 
 Move = Callable[[Seen, Label, Seen], bool]

@@ -43,6 +43,8 @@ class InboxEnvironment(Environment[Inbox]):
             yield ("remove", message), "edits"
             yield ("replace", message, message), "edits"
             yield ("replace", message, next_message), ("edits", "messages")
+        for message in pending[1:]:
+            yield ("replace", pending[0], message), "edits"
         yield ("clear_inbox",), "edits"
 
 

@@ -1,0 +1,62 @@
+"""Every named fault of the driver dies by the promise that it breaks, or changes no edge at all."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pytest
+
+from loopspec.kernel.explore import explore
+from loopspec.profile import law
+from loopspec.worlds import driver_world
+from loopspec.worlds.world import edge_digest
+from tests.spec import mutant_table
+from tests.spec.mutants_driver import BOUNDS, MUTANTS, applied
+from tests.spec.mutation import Mutant
+
+PAGE = Path(__file__).parents[2] / "spec" / "MUTANTS.md"
+
+
+def edges_of(mutant: Mutant) -> str:
+    """The digest of the graph at the mutant's bound."""
+    world = driver_world.world(law(mutant.profile, mutant.session_format), BOUNDS[mutant.bound])
+    exploration = explore(world, is_final=world.is_final, keep_edges=True)
+    assert exploration.complete
+    assert exploration.graph is not None
+    return edge_digest(exploration.graph)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_fault_dies_by_its_promise_or_changes_nothing(mutant: Mutant) -> None:
+    gc.disable()
+    try:
+        if mutant.killer == "equivalent":
+            original = edges_of(mutant)
+            with applied(mutant):
+                assert edges_of(mutant) == original
+            return
+        its_law, limits = law(mutant.profile, mutant.session_format), BOUNDS[mutant.bound]
+        world, claims = driver_world.world(its_law, limits), driver_world.claims(its_law, limits)
+        with applied(mutant):
+            exploration = explore(
+                world,
+                invariants=[claim for claim in claims.invariants if claim.name == mutant.killer],
+                steps=[claim for claim in claims.steps if claim.name == mutant.killer],
+                is_final=lambda node: True,
+                stop_at_first=True,
+            )
+        killed = exploration.violation(mutant.killer)
+        assert killed is not None, f"{mutant.sentence} Nobody noticed in {len(exploration.states)} states."
+        print(f"{mutant.name}: {mutant.killer} after {len(killed.path)} moves")
+    finally:
+        gc.enable()
+
+
+def test_mutants_have_names_of_their_own() -> None:
+    names = [mutant.name for mutant in MUTANTS]
+    assert len(set(names)) == len(names)
+
+
+def test_the_page_of_mutants_is_current() -> None:
+    assert PAGE.read_text() == mutant_table.page(), "to write it again: .venv/bin/python -m tests.spec.mutant_table"

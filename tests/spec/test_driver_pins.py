@@ -1,0 +1,31 @@
+"""The bounded explorations of driver and inbox: every promise, every witness, and the whole graph by its digest."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from loopspec.kernel.graph import digest_edges
+from loopspec.worlds.world import edge_digest, named_law
+from tests.spec.explored import CASES, Case, explored, pin_of, verdicts, written
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_promise_holds_and_the_graph_is_the_pinned_one(case: Case) -> None:
+    world, exploration = explored(case)
+    assert exploration.complete, exploration.why_incomplete
+    assert verdicts(exploration) == {}
+    pin = json.loads(written(case).read_text())
+    assert pin_of(world, exploration) == pin, "to pin again: .venv/bin/python -m tests.spec.explored"
+
+
+def test_no_rule_of_the_driver_is_unused_everywhere() -> None:
+    unused = [set(json.loads(written(case).read_text())["unused rules"]) for case in CASES if case.machine == "driver"]
+    assert set.intersection(*unused) == set()
+
+
+def test_the_fast_digest_is_the_digest_of_the_kernel() -> None:
+    _, exploration = explored(Case("inbox", "seed", 0, "small"))
+    assert exploration.graph is not None
+    assert edge_digest(exploration.graph) == digest_edges(named_law(exploration.graph))

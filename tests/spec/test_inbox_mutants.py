@@ -1,0 +1,48 @@
+"""Every named fault of the inbox dies by the promise that it breaks, or changes no edge at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopspec.kernel.claims import Verdict
+from loopspec.kernel.explore import explore
+from loopspec.profile import law
+from loopspec.worlds import inbox_world
+from loopspec.worlds.world import edge_digest
+from tests.spec.mutants_inbox import BOUNDS, MUTANTS, applied
+from tests.spec.mutation import Mutant
+
+
+def edges_of(mutant: Mutant) -> str:
+    """The digest of the graph at the mutant's bound."""
+    world = inbox_world.world(law(mutant.profile, mutant.session_format), BOUNDS[mutant.bound])
+    exploration = explore(world, is_final=world.is_final, keep_edges=True)
+    assert exploration.complete
+    assert exploration.graph is not None
+    return edge_digest(exploration.graph)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_fault_dies_by_its_promise_or_changes_nothing(mutant: Mutant) -> None:
+    if mutant.killer == "equivalent":
+        original = edges_of(mutant)
+        with applied(mutant):
+            assert edges_of(mutant) == original
+        return
+    its_law, limits = law(mutant.profile, mutant.session_format), BOUNDS[mutant.bound]
+    world, claims = inbox_world.world(its_law, limits), inbox_world.claims(its_law, limits)
+    chosen = {
+        "invariants": [claim for claim in claims.invariants if claim.name == mutant.killer],
+        "steps": [claim for claim in claims.steps if claim.name == mutant.killer],
+        "sometimes": [claim for claim in claims.sometimes if claim.name == mutant.killer],
+    }
+    assert sum(map(len, chosen.values())) == 1
+    with applied(mutant):
+        exploration = explore(world, is_final=lambda node: True, stop_at_first=True, **chosen)  # type: ignore[arg-type]
+    assert exploration.verdicts[mutant.killer] is Verdict.FAIL, mutant.sentence
+    print(f"{mutant.name}: {mutant.killer} in {len(exploration.states)} states")
+
+
+def test_mutants_have_names_of_their_own() -> None:
+    names = [mutant.name for mutant in MUTANTS]
+    assert len(set(names)) == len(names)
