@@ -346,7 +346,7 @@ def _asked(rules: tuple[Rule, ...], log: Log, row: Row, only: str | None = None)
     found: tuple[Violation, ...] = ()
     for rule in rules:
         answer = rule.check(log, row)
-        if answer is not None and (only is None or rule.id == only):
+        if answer and (only is None or rule.id == only):
             found += _violations(rule, answer, row)
     return found
 
