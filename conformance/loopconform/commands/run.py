@@ -15,6 +15,8 @@ from loopconform.script.load import BadScript, Fault, Loaded, load
 from loopconform.script.model import Script
 from loopconform.script.output import OutputError, check_free, pieces, write_session
 from loopconform.script.play import Earlier, Played, play
+from loopconform.show.render import console, head, print_line
+from loopconform.show.story import story
 from loopconform.stored import load_stored
 
 _EXIT = {"played": 0, "wrong": 1, "stuck": 3}
@@ -58,6 +60,8 @@ def command(
     if schema:
         click.echo(json.dumps(Script.model_json_schema(), indent=2, ensure_ascii=False))
         return
+    if show and str(out) == "-":
+        raise click.UsageError("--show and --out - would both write to standard output.")
     if script is None:
         raise click.UsageError("Missing argument SCRIPT: a YAML file, such as examples/hello.yaml.")
     target = out or Path(script.with_suffix("").name + ".jsonl")
@@ -75,7 +79,7 @@ def command(
     _print_faults(script, played.notes, "note")
     _print_faults(script, played.faults, "error")
     if show:
-        pass
+        _show(played)
     if str(target) != "-":
         click.echo(_summary(played, target))
     ctx.exit(_EXIT[played.verdict])
@@ -130,6 +134,14 @@ def _print_faults(script: Path, faults: tuple[Fault, ...] | list[Fault], kind: s
         if fault.advice:
             text.append(f"\n    {printable(fault.advice)}", style="dim")
         console.print(text, soft_wrap=True)
+
+
+def _show(played: Played) -> None:
+    to = console()
+    to.print(head(played.header, played.events))
+    for line in story(played.header, played.events):
+        print_line(line, to)
+    to.print()
 
 
 def _summary(played: Played, target: Path) -> str:
