@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: conform test lint bench explore-deep clean
+.PHONY: conform test lint interop bench explore-deep clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -28,6 +28,10 @@ bench: $(READY)        ## every figure in one run; ONLY="loop explore" picks som
 
 documents: $(READY)    ## write the generated documents anew
 	$(BIN)/python -m loopconform.clauses
+
+interop: $(READY)      ## exchange sessions with the published npm packages (installed outside of the checkout)
+	tests/interop/node/install.sh
+	$(BIN)/python -m pytest tests/interop -n0
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -247,7 +247,7 @@ class _Reading:
                 )
         elif kind in self.validated:
             problems = self.validate(kind, event["data"])
-            if problems and self.dialect == "v0":
+            if problems and self.dialect == "v0" and not _is_named_fault(event["data"]):
                 problems = tuple(problem for problem in problems if problem.rule not in TOLERATED)
             if problems:
                 self.corrupt(raw, f"{kind}: {problems[0]}")
@@ -349,6 +349,12 @@ def _gap(expected: int, found: object) -> str:
     if type(found) is int and found < expected:
         text += "; a second writer may have appended to this file"
     return text
+
+
+def _is_named_fault(data: Any) -> bool:
+    """The two reasons that format 0 loaders refuse by name: a header's `fallback`, a turn's bare `error` (S-EVT-11)."""
+    reason = data.get("reason") if isinstance(data, dict) else None
+    return reason == "fallback" or (isinstance(reason, dict) and reason.get("kind") == "error")
 
 
 def _retired(path: tuple[str | int, ...]) -> bool:
