@@ -287,6 +287,82 @@ TABLE: tuple[Disagreement, ...] = (
         False,
         "The original uses an offset in UTF-16 units as one in code points, and drifts behind text such as emoji.",
     ),
+    Disagreement(
+        "wire_call_ids_are_minted",
+        "Does a tool call that the model server gave no id get one before anybody sees it?",
+        ("M-546", "M-206", "RACE-23", "S-MSG-3", "S-LNT-67"),
+        True,
+        False,
+        False,
+        "Published adapters hand the empty id on, and the log that results cannot be resumed. The pieces of such a "
+        "call are held back until an id comes or the stream ends; a call without a name fails the attempt.",
+    ),
+    Disagreement(
+        "wire_new_id_opens_call",
+        "Is a tool call told from its neighbour by its id where its index is missing or used twice?",
+        ("M-545", "M-546"),
+        True,
+        False,
+        False,
+        "Published adapters merge two calls under one index: the last id wins and the arguments are glued together. "
+        "What stays ambiguous is a malformed response.",
+    ),
+    Disagreement(
+        "wire_empty_is_absent",
+        "Does an empty id or name of a later piece leave the known one alone?",
+        ("M-203", "M-546"),
+        True,
+        False,
+        False,
+        "Published adapters let the empty text erase what they knew.",
+    ),
+    Disagreement(
+        "wire_arguments_are_text",
+        "Are arguments that come as a JSON object instead of text a malformed response?",
+        ("M-546", "M-542"),
+        True,
+        False,
+        False,
+        "Published adapters turn the object into the text `[object Object]`. Writing it as JSON text would be a guess "
+        "at what the model meant to say, and at how its pieces are joined.",
+    ),
+    Disagreement(
+        "wire_errors_fail_attempt",
+        "Does an error inside a stream that began well end the attempt with the message of that error?",
+        ("M-543", "M-549", "L-STR-4"),
+        True,
+        False,
+        False,
+        "Published adapters skip it: half an answer is committed, or an empty one is retried although the request is "
+        "refused for good. The code is the one that the status table would give.",
+    ),
+    Disagreement(
+        "wire_slips_are_forgiven",
+        "Are an empty event, blanks around `[DONE]`, a comment sent as data and a final CR read as they are meant?",
+        ("M-540", "M-541", "M-542"),
+        True,
+        False,
+        False,
+        "None of them can be content, so nothing is guessed; published adapters fail complete answers over them.",
+    ),
+    Disagreement(
+        "wire_shapes_are_checked",
+        "Is JSON of the wrong shape a malformed response, and not a transport failure?",
+        ("M-542",),
+        True,
+        False,
+        False,
+        "Published adapters trip over it and call that a transport failure, which is tried again.",
+    ),
+    Disagreement(
+        "wire_numbers_are_bounded",
+        "Are a waiting time without measure and token counts below zero brought into range?",
+        ("M-531", "M-550", "S-LNT-8"),
+        True,
+        False,
+        False,
+        "Forty digits of `retry-after` become a number in a durable record, and a negative count breaks the log.",
+    ),
 )
 
 
@@ -325,6 +401,14 @@ class Law:
     recall_reads_own_spills_only: Choice
     recall_patterns_are_linear: Choice
     recall_snippets_by_code_point: Choice
+    wire_call_ids_are_minted: Choice
+    wire_new_id_opens_call: Choice
+    wire_empty_is_absent: Choice
+    wire_arguments_are_text: Choice
+    wire_errors_fail_attempt: Choice
+    wire_slips_are_forgiven: Choice
+    wire_shapes_are_checked: Choice
+    wire_numbers_are_bounded: Choice
 
     def __init__(self, name: str, session_format: int, choices: dict[str, Choice]) -> None:
         self.name = name
