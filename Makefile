@@ -13,7 +13,7 @@ $(READY): pyproject.toml
 	touch $(READY)
 
 conform: $(READY)      ## the main job: check the bundled real session logs
-	$(BIN)/loopspec check tests/logs/upstream-rc8
+	$(BIN)/loopspec check tests/logs/upstream-rc8 --expect tests/logs/upstream-rc8/expected.yaml
 
 test: $(READY) lint    ## lint, types and the whole test suite
 	$(BIN)/python -m pytest -n 2

@@ -80,6 +80,10 @@ class RunReport(NamedTuple):
     files: tuple[FileReport, ...]
     skipped: tuple[tuple[str, str], ...] = ()
     strict: bool = False
+    expected: tuple[str, ...] = ()
+    """Files whose verdict, other than clean, was declared beforehand and came true."""
+    stale: tuple[str, ...] = ()
+    """Declared verdicts that did not come true, each as a sentence: they fail the run."""
 
     @property
     def examined(self) -> tuple[FileReport, ...]:
@@ -90,8 +94,8 @@ class RunReport(NamedTuple):
 
         When a run has several outcomes, errors win over unreadable files, and those over undecided ones.
         """
-        verdicts = {item.verdict for item in self.files}
-        if "findings" in verdicts or "torn" in verdicts or (self.strict and "warnings" in verdicts):
+        verdicts = {item.verdict for item in self.files if item.file not in self.expected}
+        if self.stale or "findings" in verdicts or "torn" in verdicts or (self.strict and "warnings" in verdicts):
             return 1
         if not self.examined or verdicts & {"unreadable", "unsupported"} or self.missing:
             return 2

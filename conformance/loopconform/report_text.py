@@ -34,6 +34,8 @@ def write(report: RunReport, console: Console, *, everything: bool = False) -> N
         console.print(Text.assemble((printable(name), "bold"), f": {reason}"), soft_wrap=True)
     if len(report.files) > 1:
         console.print(_table(report))
+    for sentence in report.stale:
+        console.print(Text(f"stale expectation: {printable(sentence)}", style="bold red"), soft_wrap=True)
     console.print(_closing(report))
 
 
@@ -85,7 +87,8 @@ def _table(report: RunReport) -> Table:
             str(item.events),
             _count(item.count("E")),
             _count(item.count("W")),
-            Text(verdict_words(item), style=_VERDICT_STYLE[item.verdict]),
+            Text(verdict_words(item), style=_VERDICT_STYLE[item.verdict])
+            + Text(" (as declared)" if item.file in report.expected else "", style="dim"),
         )
     return table
 
@@ -126,6 +129,8 @@ def _closing(report: RunReport) -> Text:
         )
         if any(item.verdict == verdict for item in report.files)
     ]
+    if report.expected:
+        counts.append(f"{len(report.expected)} as declared")
     tail = f" ({', '.join(counts)})" if counts else ""
     passed = report.exit_code() == 0
     noun = "file" if total == 1 else "files"

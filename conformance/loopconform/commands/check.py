@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 from rich.progress import track
 
-from loopconform import report_json, report_junit, report_sarif, report_text
+from loopconform import expectations, report_json, report_junit, report_sarif, report_text
 from loopconform.check import PROFILES, Options, Profile, RequestsError, run
 from loopconform.cli import version
 from loopconform.findings import RunReport
@@ -48,6 +48,12 @@ _MIB = 1024 * 1024
     metavar="FILE",
     help="Compare the requests rebuilt from the one log with those captured in FILE, a JSON array.",
 )
+@click.option(
+    "--expect",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Verdicts declared beforehand: YAML, `log: torn`. Such a log does not fail the run; a stale line does.",
+)
 @click.option("--strict", is_flag=True, help="Let warnings fail the run too.")
 @click.option("--all", "everything", is_flag=True, help="Show every finding, information too.")
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report to FILE.")
@@ -60,6 +66,7 @@ def command(
     style: str,
     profile: str,
     requests: Path | None,
+    expect: Path | None,
     strict: bool,
     everything: bool,
     output: Path | None,
@@ -74,8 +81,10 @@ def command(
     options = Options(cast(Profile, profile), max_row * _MIB)
     progress = None if no_progress or not sys.stderr.isatty() else _bar
     try:
+        declared = {} if expect is None else expectations.load(expect)
         report = run(paths, options, requests=requests, strict=strict, progress=progress)
-    except RequestsError as error:
+        report = expectations.applied(report, declared)
+    except (RequestsError, expectations.ExpectationsError) as error:
         raise click.UsageError(str(error)) from error
     try:
         _write(report, style, output, everything)

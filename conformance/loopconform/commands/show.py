@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import click
 from rich.console import Console
 from rich.text import Text
 
 from loopconform import report_text
-from loopconform.check import Options, select
+from loopconform.check import PROFILES, Options, Profile, select
 from loopconform.findings import RunReport
 from loopconform.plain import printable
 from loopconform.show.render import console, head, print_line, turn_numbers
@@ -32,17 +33,31 @@ _MIB = 1024 * 1024
 @click.option("--turn", type=click.IntRange(1), metavar="N", help="Only this turn.")
 @click.option("--raw", is_flag=True, help="Also print the events themselves, whole, as JSON.")
 @click.option("--no-color", is_flag=True, help="No colours; they are left out anyway when the output is no terminal.")
+@click.option(
+    "--profile",
+    type=click.Choice(PROFILES),
+    default="seed",
+    show_default=True,
+    help="What the errors at the end are measured by, as in check.",
+)
 @click.option("--max-row", type=click.IntRange(1), default=32, show_default=True, help="Longest row to read, in MiB.")
 @click.pass_context
 def command(
-    ctx: click.Context, session: Path, requests: bool, turn: int | None, raw: bool, no_color: bool, max_row: int
+    ctx: click.Context,
+    session: Path,
+    requests: bool,
+    turn: int | None,
+    raw: bool,
+    no_color: bool,
+    profile: str,
+    max_row: int,
 ) -> None:
     """Show SESSION, a session log, or a directory with exactly one: its turns, their steps, and what happened in them.
 
     Long texts are cut, and a note says how long they are. Control characters are shown as escapes.
     """
     path = _one(session)
-    stored = load_stored(path, Options(row_limit=max_row * _MIB))
+    stored = load_stored(path, Options(cast(Profile, profile), max_row * _MIB))
     to = console(no_color)
     if stored.header is not None:
         _show(stored, to, requests, turn, raw)

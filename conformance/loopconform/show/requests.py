@@ -40,7 +40,7 @@ def _line(number: int, event: Record, request: dict[str, Any], before: dict[str,
     messages = request["messages"]
     shared = 0 if before is None else _shared(messages, before["messages"])
     line = Line(None, "request", f"request {number}", f"{route}, {count(len(messages), 'message')}", place)
-    line.seq, line.turn = event["seq"], get(data, "turn")
+    line.seq, line.turn = get(event, "seq"), get(data, "turn")
     if before is not None:
         line.children.append(_sharing(shared, len(messages), len(before["messages"])))
     line.children += _fields(request, before)

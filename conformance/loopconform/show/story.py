@@ -47,6 +47,10 @@ class Line:
         self.children: list[Line] = []
 
 
+_LOST = {"blocked": "the turn was rejected", "aborted": "the turn was cancelled first"}
+"""Why a claimed message never entered, by the end of its turn."""
+
+
 class Claimed:
     """A message that a turn claimed: whether it entered a step."""
 
@@ -158,7 +162,7 @@ class _Fold:
         reason = get(data, "reason")
         kind = get(reason, "kind")
         text, tone = _end_words(reason)
-        self._list_lost({"blocked": "the turn was rejected", "aborted": "the turn was cancelled first"}.get(kind, ""))
+        self._list_lost(_LOST.get(words_of(kind), ""))
         self.turn.events.append(event)
         self.turn.aside = f"{count(self.steps, 'step')}, {span(self.started, get(event, 'time'))}".rstrip(", ")
         self._close_turn(text, tone)
