@@ -14,6 +14,8 @@ from loopspec.log.rule import LEVEL_NAMES, Level
 
 SHOWN_PER_FILE = 25
 TABLE_LIMIT = 60
+FILE_WIDTH = 40
+"""Names up to this length stay on one line, also on a narrow screen; the verdict wraps instead."""
 _LEVEL_STYLE: dict[Level, str] = {"E": "bold red", "W": "yellow", "I": "dim", "U": "magenta"}
 _VERDICT_STYLE: dict[Verdict, str] = {
     "clean": "green",
@@ -74,12 +76,15 @@ def _table(report: RunReport) -> Table:
     if base:
         table.title = Text(f"in {printable(base)}", style="dim")
         table.title_justify = "left"
-    for heading in ("file", "format", "events", "errors", "warnings", "verdict"):
-        numeric = heading in ("events", "errors", "warnings")
-        table.add_column(heading, justify="right" if numeric else "left", no_wrap=heading != "file")
     files = report.files
     if len(files) > TABLE_LIMIT:
         files = tuple(item for item in files if item.verdict != "clean")
+    longest = max((len(os.path.relpath(item.file, base) if base else item.file) for item in files), default=0)
+    for heading in ("file", "format", "events", "errors", "warnings", "verdict"):
+        numeric = heading in ("events", "errors", "warnings")
+        width = min(longest, FILE_WIDTH) if heading == "file" else None
+        wraps = heading in ("file", "verdict")
+        table.add_column(heading, justify="right" if numeric else "left", no_wrap=not wraps, min_width=width)
     for item in files:
         table.add_row(
             Text(printable(os.path.relpath(item.file, base) if base else item.file), overflow="fold"),
