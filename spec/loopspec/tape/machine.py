@@ -9,7 +9,7 @@ Rules: TP-08, TP-09, TP-11 to TP-25, TP-32, TP-34, TP-41, CF-20, FD-01, FD-03.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from loopspec.kernel.machine import Answer, Machine, Outcome, Rules, append, go, leave, note, park, state
 from loopspec.tape.config import course
@@ -21,6 +21,7 @@ Uid = tuple[Any, ...]
 """The name of a node: what it is and which turn it came from, for example `("result", 2, 1)`."""
 
 
+@state
 class Cell(NamedTuple):
     """One surface node. `late` is true from its append to the next `turn/end`; `seen` once a request showed it.
 
@@ -35,6 +36,10 @@ class Cell(NamedTuple):
     answers: tuple[str, ...] = ()
     seen: bool = False
     long: bool = False
+
+    def put(self, **changes: Any) -> Cell:
+        """A copy with some fields changed."""
+        return self._replace(**changes)
 
 
 Warned = tuple[Uid, tuple[str, ...]]
@@ -52,10 +57,9 @@ class Tape(NamedTuple):
     by_multiset: bool = True
     warned: tuple[Warned, ...] = ()
 
-    if TYPE_CHECKING:
-
-        def put(self, **changes: Any) -> Tape:
-            """A copy with some fields changed."""
+    def put(self, **changes: Any) -> Tape:
+        """A copy with some fields changed."""
+        return self._replace(**changes)
 
 
 Span = tuple[Uid, ...]
@@ -158,7 +162,7 @@ def fold(s: Tape) -> Outcome[Tape]:
     cell = next((cell for cell in s.cells if foldable(cell)), None)
     if cell is None:
         return leave(s, ("return", "enter"))
-    shorter = cell._replace(uid=("folded", *cell.uid[1:]), long=False, late=True)
+    shorter = cell.put(uid=("folded", *cell.uid[1:]), long=False, late=True)
     return append(replaced(s, (cell.uid,), shorter), ("fold", cell.uid), ("fold",), ("failed",))
 
 

@@ -14,8 +14,8 @@ from loopspec.tape.machine import Cell, Uid, plan
 from loopspec.worlds.tape_world import Host
 
 
-def _name(label: Label) -> str:
-    return label if isinstance(label, str) else str(label[0])
+def _name(label: Label) -> object:
+    return label if label.__class__ is str else label[0]
 
 
 def _removed(before: Host, label: Label) -> list[Cell]:
@@ -99,7 +99,7 @@ def only_at_first_steps(before: Host, label: Label, after: Host) -> Answer:
 
 def second_plan_is_empty(s: Host) -> Answer:
     """INV-07  In the moment between seal and request nothing more is due."""
-    if s.phase != "entered" or s.step != 1:
+    if s.phase != "entered" or s.step != 1 or not s.mounted:
         return True
     renewed = any(cell.kind == "snapshot" for cell in s.pending)
     return not plan(s.tape, renewed=renewed).spans or "a second seal would take more"
@@ -197,8 +197,7 @@ def _thawed(before: Host, label: Label, after: Host) -> bool:
 
 
 def _two_at_once(before: Host, label: Label, after: Host) -> bool:
-    frame = before.config.stack[-1].frame if before.config.stack else ()
-    return _name(label) == "entry" and frame[:1] == ("seal",) and after.config.stack[-1].frame[1] != ()
+    return _name(label) == "entry" and after.config.stack[-1].frame[1] != ()
 
 
 def _crash_between(before: Host, label: Label, after: Host) -> bool:
