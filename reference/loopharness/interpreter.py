@@ -56,14 +56,14 @@ class Interpreter(Generic[S]):
         """Run a machine whose first configuration has something on its stack."""
         self._run(len(self.config.stack))
 
-    def call(self, operation: Operation) -> Any:
+    def call(self, operation: Operation, log_is_busy: bool = False) -> Any:
         """Call an operation and run it to its end or its first await point; answer what it returned.
 
-        An operation that has to wait for the log answers `None` and begins when the log is free. Raises
+        `log_is_busy` tells that another record of the same log is being published. An operation that has to wait for the log answers `None` and begins when the log is free. Raises
         what the performer makes of `("raise", kind)`.
         """
         before = self.config
-        after = self.config = self.machine.call(before, operation)
+        after = self.config = self.machine.call(before, operation, log_is_busy)
         depth = len(after.stack)
         if depth == len(before.stack):
             return None
@@ -77,11 +77,16 @@ class Interpreter(Generic[S]):
         self.config = self.machine.resume(self.config, answer, index)
         self._run(1)
 
-    def _run(self, depth: int) -> Effect:
+    def begin_waiting(self) -> None:
+        """The log is free again: begin and finish what has waited for it, unless a running segment will."""
+        if self.config.waiting and not self.config.stack:
+            self._run(1, running=False)
+
+    def _run(self, depth: int, running: bool = True) -> Effect:
         """Perform effects until the activation at height `depth` has ended; the outermost one also begins and
         finishes every operation that has waited."""
         performer, step = self.performer, self.machine.step
-        end, running = PARKED, True
+        end = PARKED
         outermost = depth == 1
         while running or (outermost and (self.config.stack or self.config.waiting)):
             before = self.config

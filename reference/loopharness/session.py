@@ -58,6 +58,7 @@ class Session:
         "events",
         "header",
         "id",
+        "on_published",
         "retained",
         "surface",
     )
@@ -80,6 +81,8 @@ class Session:
         self._last: dict[str, FrozenDict] = {}
         self._now = now
         self._publishing = False
+        self.on_published: Callable[[], None] | None = None
+        """Called when the publication of an append is over: its driver may have operations waiting for that."""
         self._bus: Bus | None = None
         self._key: object | None = None
         self._entry: _Entry | None = None
@@ -164,6 +167,8 @@ class Session:
             self._publishing = False
             if self._entry is not None:
                 self._entry.settle()
+            if self.on_published is not None:
+                self.on_published()
         return event
 
     def _check(self, event: FrozenDict) -> None:

@@ -183,8 +183,7 @@ class Agent:
         self._maintenance = Maintenance(self)
         lists = self._recorder.restored_lists()
         self._interpreter = Interpreter(driver.MACHINE, driver.initial(law, session.last_turn, lists), self)
-        self._retained = contexts.restore(session.surface, session.events)
-        self._seen = len(session.events)
+        session.on_published = self._log_is_free
         self._contexts: Sequence[Record] = ()
         self._claimed: list[int] = []
         self._gone: list[int] = []
@@ -318,8 +317,14 @@ class Agent:
                 "for example with anyio.from_thread.run_sync"
             )
         try:
-            return self._interpreter.call(operation)
+            return self._interpreter.call(operation, self.session.publishing)
         finally:
+            self._sweep()
+
+    def _log_is_free(self) -> None:
+        """Operations called by observers of somebody else's record begin now (L-CAN-6, L-SEND-9)."""
+        if self._interpreter.config.waiting:
+            self._interpreter.begin_waiting()
             self._sweep()
 
     def _sweep(self) -> None:
@@ -455,11 +460,7 @@ class Agent:
 
     def _snapshot(self) -> tuple[FrozenDict, ...]:
         """The runtime-context message that is due, if one is (L-CTX-2)."""
-        session = self.session
-        for seq in range(self._seen, len(session.events)):
-            self._retained = contexts.observe(session.dialect, self._retained, session.events[seq], seq)
-        self._seen = len(session.events)
-        due = contexts.candidate(session.dialect, self._retained, self._contexts)
+        due = contexts.candidate(self.session.dialect, self.session.retained, self._contexts)
         if due is None:
             return ()
         return (freeze({**user_message(due.text), "source": dict(due.source), "id": self.services.new_id()}),)

@@ -182,18 +182,21 @@ class Machine(Generic[S]):
         self.waits = waits
         self.unsettled = unsettled
 
-    def call(self, config: Config[S], operation: Operation) -> Config[S]:
+    def call(self, config: Config[S], operation: Operation, log_is_busy: bool = False) -> Config[S]:
         """Begin an operation from outside; the configuration after it needs a `step` (unless the operation waits).
+
+        `log_is_busy` tells that somebody else's record is being published to the same log: of a tool batch, of a
+        plugin. Then the log is locked for this call, as it is in a log window of the machine's own.
 
         Raises `Illegal` between two effects of a running segment, where no listener runs.
         """
         core, stack, parked, waiting = config
-        if not stack:
-            return Config(core, (Activation(operation, "closed", False),), parked, waiting)
-        top = stack[-1]
-        if top.window == "closed":
-            raise Illegal(f"{operation[0]} called between two effects of {top.frame[0]!r}")
-        locked = top.locked or top.window == "log"
+        locked = log_is_busy
+        if stack:
+            top = stack[-1]
+            if top.window == "closed":
+                raise Illegal(f"{operation[0]} called between two effects of {top.frame[0]!r}")
+            locked = locked or top.locked or top.window == "log"
         if locked and self.waits(core, operation):
             return Config(core, stack, parked, (*waiting, operation))
         return Config(core, (*stack, Activation(operation, "closed", locked)), parked, waiting)
