@@ -29,6 +29,7 @@ _STYLES: Mapping[Tone, str] = {
     "bad": "bold red",
 }
 _HEADLINES = ("turn", "step", "request ")
+_QUIET = ("plain", "request")
 PIPE_WIDTH = 140
 """Columns when the output is no terminal."""
 _NARROWEST = 24
@@ -88,12 +89,13 @@ def _wrapped(text: Text, to: Console, margin: str, first: str, rest: str) -> Non
 
 
 def _text(line: Line) -> Text:
+    """The line without its guides. Whatever the words are made of, no control character gets through."""
     style = _STYLES[line.tone]
-    text = Text.assemble((line.word, style))
+    text = Text.assemble((printable(line.word), style))
     if line.text:
         headline = line.word.startswith(_HEADLINES)
         text.append("  " if line.word else "")
-        text.append(line.text, style=style if headline else "dim" if line.tone in ("plain", "request") else "")
+        text.append(printable(line.text), style=style if headline else "dim" if line.tone in _QUIET else "")
     if line.aside.strip():
-        text.append(f"  · {line.aside.strip()}", style="dim")
+        text.append(f"  · {printable(line.aside.strip())}", style="dim")
     return text
