@@ -78,8 +78,7 @@ def stop(s: Creation, number: int, then: Frame) -> Outcome[Creation]:
     t = member(s, number)
     if not owes_cancel(t):
         return go(s, then)
-    driver = "shut" if t.driver == "latched" else t.driver
-    return notify(with_member(s, t, cancelled=True, driver=driver), ("cancel", number), ("stopped", then))
+    return notify(with_member(s, t, cancelled=True), ("cancel", number), ("stopped", then))
 
 
 @rules("stopped")
@@ -313,6 +312,11 @@ def agents_closed(s: Creation, answer: Answer) -> Outcome[Creation]:
 # --- what may be waited for ----------------------------------------------------------------------------------
 
 
+def have_ended(s: Creation, numbers: Numbers) -> bool:
+    """All these teardowns have settled."""
+    return all(is_gone(s, number) for number in numbers)
+
+
 def is_over(s: Creation, point: tuple[Any, ...]) -> bool:
     """Whether a join may be answered: what it waits for has happened.
 
@@ -324,13 +328,13 @@ def is_over(s: Creation, point: tuple[Any, ...]) -> bool:
     if name == "drain":
         return not is_busy(member(s, point[1]))
     if name == "scope":
-        return all(is_gone(s, number) for number in point[2])
+        return have_ended(s, point[2])
     if name == "unload":
         if point[1] == AGENTS:
             return s.fibers[PROVIDER] == "gone"
         if point[1] == PROVIDER:
             return all(find(s, number) is None for number in point[2])
-        return all(is_gone(s, number) for number in point[2])
+        return have_ended(s, point[2])
     if name == "boundaries":
         return not any(is_busy(t) for t in s.members)
     return True

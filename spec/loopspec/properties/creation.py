@@ -356,12 +356,8 @@ def single(m: Moment) -> bool | str:
         told, mark = story(m.past, m.label[1][1]), {"drain": "drained", "scope": "unscoped"}[m.label[1][0]]
     else:
         told, mark = m.told(), MARKS[m.label[1]]
-    return (
-        told is not None
-        and mark not in told.marks
-        and {"drained": "cancel", "cancel": "build"}.get(mark, "mint")
-        in (*told.marks, *(("mint",) if told.verb == "resume" else ()))
-    )
+    needs = {"drained": "cancel", "cancel": "build"}.get(mark)
+    return told is not None and mark not in told.marks and (needs is None or needs in told.marks)
 
 
 @claim("INV-18 handle gate", "A promise settles once, and after it resolved the caller's signal means nothing.",
@@ -430,8 +426,13 @@ def initiator(m: Moment) -> bool | str:
     return m.label[2] != AGENTS or not any(told.status == "running" for told in m.past.stories)
 
 
-@claim("N-7 silent after the end", "An agent that has been drained does nothing any more.", "ghost", "hang")
+@claim("N-7 silent after the end", "An agent that has been drained does nothing any more.", "ghost")
 def silent(m: Moment) -> bool | str:
+    return False
+
+
+@claim("N-8 no hang", "A refused wake leaves an idle agent idle.", "hang")
+def no_hang(m: Moment) -> bool | str:
     return False
 
 

@@ -243,9 +243,10 @@ DEFECTS: dict[str, tuple[str, str]] = {
     "LIV-1, LIV-2 at rest": ("single", "The leaked session is still there at rest."),
     "F23 no veto by notice": ("single", "A failed dispatch of agent/session-start refuses a creation (F25)."),
     "N-7 silent after the end": ("shutdown", "A disposed agent runs a ghost turn (R-76)."),
+    "N-8 no hang": ("shutdown", "An idle agent woken in the closing window runs for ever (R-72)."),
     "no deadlock": (
         "shutdown",
-        "An idle agent woken in the closing window runs for ever, and so does the unload (R-72).",
+        "And the unload of the service waits for it for ever (C-REE-6).",
     ),
 }
 """Claims that published loops (`dsh-0.1`) break: the bound with a shortest run, and what it shows."""

@@ -44,6 +44,8 @@ class Past(NamedTuple):
     stories: tuple[Story, ...] = ()
     closing: tuple[int, ...] = ()
     """Fibers whose unload has begun, in that order."""
+    ended: tuple[int, ...] = ()
+    """Transactions that had an agent and have ended, in order of their numbers."""
     faults: tuple[tuple[str, str], ...] = ()
     """Names of broken claims, each with a reason; the first of each name."""
 
@@ -69,6 +71,7 @@ MARKS: dict[str, str] = {
     "resolve": "resolve",
     "reject": "reject",
     "gone": "gone",
+    "latch": "latch",
 }
 """Effects about one object, and the mark that each leaves."""
 
@@ -111,6 +114,9 @@ def called(past: Past, label: Small) -> Past:
         return past.put(stories=(*past.stories, Story(label[2], label[3], str(name), label[4])))
     if name == "register":
         return past.put(stories=(*past.stories, Story(label[3], label[4], label[2])))
+    if name == "withdraw":
+        told = story(past, label[3])
+        return past if told is None or "asked" in told.marks else marked(past, label[3], "asked")
     return marked(past, label[3], f"veto {label[2]}") if name == "escape" else past
 
 
@@ -141,7 +147,8 @@ def marked(past: Past, object: int, mark: str) -> Past:
         return past
     told = told.put(marks=(*told.marks, mark))
     if is_complete(told):
-        return past.put(stories=tuple(kept for kept in past.stories if kept.object != object))
+        ended = tuple(sorted((*past.ended, object))) if "build" in told.marks else past.ended
+        return past.put(stories=tuple(kept for kept in past.stories if kept.object != object), ended=ended)
     return told_again(past, told)
 
 

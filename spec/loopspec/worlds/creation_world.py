@@ -23,7 +23,7 @@ from loopspec.kernel.system import Label
 from loopspec.profile import Law
 from loopspec.properties.creation import broken
 from loopspec.teardown import may_abort
-from loopspec.transaction import AGENTS, PROVIDER, Creation, Owner, find
+from loopspec.transaction import AGENTS, PROVIDER, Creation, Numbers, Owner, find
 from loopspec.worlds.creation_past import NOTHING, Past, Small, advance, with_fault
 from loopspec.worlds.world import Bound, Environment, Left, Node, Price, World
 
@@ -63,10 +63,13 @@ class CreationEnvironment(Environment[Creation]):
             if point[0] != "setup" or answer[0] in self.choices.setups:
                 yield answer, ""
 
-    def calls(self, core: Creation, next_object: int, ids: int, callers: int) -> Iterator[tuple[Operation, Price]]:
-        """Every operation that could matter now. `ids` and `callers` tell how many names have been used."""
-        yield from self.creations(core, next_object, ids, callers)
-        yield from self.requests(core, next_object)
+    def calls(
+        self, core: Creation, next_object: int, ids: int, callers: int, ended: Numbers
+    ) -> Iterator[tuple[Operation, Price]]:
+        """Every operation that could matter now. `ids` and `callers` tell how many names have been used,
+        `ended` which transactions had an agent and are over."""
+        yield from self.creations(core, next_object, ids, callers, ended)
+        yield from self.requests(core, ended)
         yield from self.unloads(core, callers)
         for t in core.members:
             if t.driver in ("shut", "idle"):
@@ -78,16 +81,18 @@ class CreationEnvironment(Environment[Creation]):
                     yield ("await", t.number, ("fiber", fiber)), "waits"
         yield from self.others(core, next_object, ids)
 
-    def creations(self, core: Creation, number: int, ids: int, callers: int) -> Iterator[tuple[Operation, Price]]:
+    def creations(
+        self, core: Creation, number: int, ids: int, callers: int, ended: Numbers
+    ) -> Iterator[tuple[Operation, Price]]:
         """New transactions: under any id in use or a fresh one, by any owner in use or a fresh one."""
         for verb in self.choices.verbs:
             for id in range(1, ids + 2):
-                for owner, fresh in self.owners(core, callers):
+                for owner, fresh in self.owners(core, callers, ended):
                     for flaw in self.choices.flaws:
                         price = ("creates", *(("ids",) if id > ids else ()), *fresh)
                         yield (verb, number, id, owner, flaw), price
 
-    def owners(self, core: Creation, callers: int) -> Iterator[tuple[Owner, tuple[str, ...]]]:
+    def owners(self, core: Creation, callers: int, ended: Numbers) -> Iterator[tuple[Owner, tuple[str, ...]]]:
         """Those who may call, and the price of a caller who has not called yet."""
         if "caller" in self.choices.owners:
             for caller in range(callers + 1):
@@ -99,16 +104,17 @@ class CreationEnvironment(Environment[Creation]):
             for t in core.members:
                 if t.driver != "absent":
                     yield ("agent", t.number), ()
+            for number in ended:
+                yield ("agent", number), ("stale",)
 
-    def requests(self, core: Creation, next_object: int) -> Iterator[tuple[Operation, Price]]:
+    def requests(self, core: Creation, ended: Numbers) -> Iterator[tuple[Operation, Price]]:
         """Aborts and requests for a teardown; stale ones for transactions that have ended."""
-        for number in range(1, next_object):
-            t = find(core, number)
-            if t is None:
-                for request in self.choices.requests:
-                    yield (request, number), "stale"
-                yield ("wake", number), "stale"
-                continue
+        for number in ended:
+            for request in self.choices.requests:
+                yield (request, number), "stale"
+            yield ("wake", number), "stale"
+        for t in core.members:
+            number = t.number
             if may_abort(t):
                 yield ("abort", number), "aborts"
             elif t.public == "resolved":
@@ -200,26 +206,26 @@ class CreationWorld(World[Creation]):
                 yield from self._calls(config, left, memory, [(escape, "escapes")])
             inner = self.paid(left, "inner")
             if len(stack) <= self.bound.depth and inner is not None:
-                yield from self._calls(config, inner, memory, self._offered(core, left))
+                yield from self._calls(config, inner, memory, self._offered(core, left, memory))
             return
         for index, (point, _) in enumerate(parked):
             for answer, _ in environment.answers(core, point):
                 after = self.machine.resume(config, answer, index)
                 yield self._to(config, ("answer", point, answer), after, left, memory)
         yield from self._calls(config, left, memory, [(rest, "") for rest in environment.rests(core)])
-        yield from self._calls(config, left, memory, self._offered(core, left))
+        yield from self._calls(config, left, memory, self._offered(core, left, memory))
 
     def _step(self, node: Node) -> tuple[Small, Node]:
         config, left, memory = node
         verb, effect, after = self.machine.step(config)
         return self._to(config, (verb, *effect), after, left, memory)
 
-    def _offered(self, core: Creation, left: Left) -> Iterator[tuple[Operation, Price]]:
+    def _offered(self, core: Creation, left: Left, past: Past) -> Iterator[tuple[Operation, Price]]:
         spent = [whole - rest for whole, rest in zip(self._start, left, strict=True)]
         used = dict(zip(self._index, spent, strict=True))
         environment: Any = self.environment
         calls: Iterator[tuple[Operation, Price]] = environment.calls(
-            core, used["creates"] + used["registrations"] + 1, used["ids"], used["callers"]
+            core, used["creates"] + used["registrations"] + 1, used["ids"], used["callers"], past.ended
         )
         return calls
 
@@ -249,3 +255,39 @@ def bound(name: str, depth: int = 1, **budgets: int) -> Bound:
     if unknown:
         raise KeyError(f"Creation has no budgets {unknown}. It has: {', '.join(BUDGETS)}.")
     return Bound(name, tuple((budget, budgets.get(budget, 0)) for budget in BUDGETS), depth)
+
+
+class EndlessCreation(CreationWorld):
+    """The same without budgets: an amount only says whether something happens at all, and how many names there are.
+
+    The number of a transaction that has ended is used again, so that the graph is finite although runs are not. That
+    folds nothing but names: a transaction that has ended is forgotten by the machine. Stale requests are not offered.
+    """
+
+    def paid(self, left: Left, price: Price) -> Left | None:
+        """Whether this happens here at all; nothing is used up. Names are handed out as if all had been used."""
+        names = (price,) if isinstance(price, str) else price
+        positions = [self._index[name] for name in names if name]
+        fresh = [name for name in names if name in ("ids", "callers")]
+        return left if not fresh and all(left[position] for position in positions) else None
+
+    def _offered(self, core: Creation, left: Left, past: Past) -> Iterator[tuple[Operation, Price]]:
+        amounts = dict(zip(self._index, left, strict=True))
+        taken = {t.number for t in core.members}
+        free = [number for number in range(1, amounts["creates"] + 1) if number not in taken]
+        environment: Any = self.environment
+        offered: Iterator[tuple[Operation, Price]] = environment.calls(
+            core, free[0] if free else 0, amounts["ids"], amounts["callers"], ()
+        )
+        for operation, price in offered:
+            if free or operation[0] not in ("create", "create_now", "resume", "register"):
+                yield operation, price
+
+    def _to(
+        self, before: Config[Creation], label: Small, after: Config[Creation], left: Left, past: Past
+    ) -> tuple[Small, Node]:
+        label, node = super()._to(before, label, after, left, past)
+        kept = tuple(sorted(node.memory.stories))
+        members = tuple(sorted(node.config.core.members))
+        core = node.config.core.put(members=members)
+        return label, Node(node.config._replace(core=core), left, node.memory.put(stories=kept, ended=()))
