@@ -14,7 +14,7 @@ from loopspec.tape import entry, spill
 from loopspec.tape.index import LogIndex
 from loopspec.tape.recall import Found, RecallError, name_of
 from loopspec.tape.select import kind_of
-from loopspec.tape.text import compact_json, joined_text, text_parts, whole
+from loopspec.tape.text import compact_json, joined_text, safe_name, text_parts, whole
 
 SEED: Final = law("seed", 4)
 
@@ -177,7 +177,7 @@ def step_page(
 
 def _call_line(data: Mapping[str, object]) -> str:
     arguments = data["arguments"]
-    return f"→ {data['name']}({arguments if isinstance(arguments, str) else compact_json(arguments)})"
+    return f"→ {safe_name(str(data['name']))}({arguments if isinstance(arguments, str) else compact_json(arguments)})"
 
 
 # -- expand_result -------------------------------------------------------------------------------------------
