@@ -115,7 +115,8 @@ def main() -> None:
         world, exploration = explored(case)
         pin = pin_of(world, exploration)
         written(case).write_text(json.dumps(pin, indent=1) + "\n")
-        print(f"{case.name}: {pin['states']} states, {pin['transitions']} transitions", verdicts(exploration) or "", flush=True)
+        counts = f"{pin['states']} states, {pin['transitions']} transitions"
+        print(f"{case.name}: {counts}", verdicts(exploration) or "", flush=True)
 
 
 if __name__ == "__main__":

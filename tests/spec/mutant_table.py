@@ -24,7 +24,8 @@ This page is written by `python -m tests.spec.mutant_table`; a test compares it.
 def rows(mutants: tuple[Mutant, ...]) -> list[str]:
     """One table row a mutant."""
     return [
-        f"| {one.name} | `{one.target}` | {one.sentence} | {one.killer} | {one.profile}/v{one.session_format}, {one.bound} |"
+        f"| {one.name} | `{one.target}` | {one.sentence} | {one.killer} "
+        f"| {one.profile}/v{one.session_format}, {one.bound} |"
         for one in mutants
     ]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from loopspec import inbox
-from loopspec.worlds.inbox_world import bound
 from tests.spec import mutation
 from tests.spec.mutation import Mutant
+
+from loopspec import inbox
+from loopspec.worlds.inbox_world import bound
 
 BOUNDS = {
     "flat": bound("flat", depth=0, messages=2, edits=1, takes=1, refusals=1),

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from loopspec.kernel.machine import Rule
+from loopspec.profile import Profile
 
 
 class Mutant(NamedTuple):
@@ -27,7 +28,7 @@ class Mutant(NamedTuple):
     killer: str
     """The name of a promise, or `equivalent` for a fault that changes no edge at its bound."""
     bound: str = "one"
-    profile: str = "seed"
+    profile: Profile = "seed"
     session_format: int = 0
 
 

@@ -6,14 +6,14 @@ import gc
 from pathlib import Path
 
 import pytest
+from tests.spec import mutant_table
+from tests.spec.mutants_driver import BOUNDS, MUTANTS, applied
+from tests.spec.mutation import Mutant
 
 from loopspec.kernel.explore import explore
 from loopspec.profile import law
 from loopspec.worlds import driver_world
 from loopspec.worlds.world import edge_digest
-from tests.spec import mutant_table
-from tests.spec.mutants_driver import BOUNDS, MUTANTS, applied
-from tests.spec.mutation import Mutant
 
 PAGE = Path(__file__).parents[2] / "spec" / "MUTANTS.md"
 

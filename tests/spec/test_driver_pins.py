@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.spec.explored import CASES, Case, explored, pin_of, verdicts, written
 
 from loopspec.kernel.graph import digest_edges
 from loopspec.worlds.world import edge_digest, named_law
-from tests.spec.explored import CASES, Case, explored, pin_of, verdicts, written
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from tests.spec.mutants_inbox import BOUNDS, MUTANTS, applied
+from tests.spec.mutation import Mutant
 
 from loopspec.kernel.claims import Verdict
 from loopspec.kernel.explore import explore
 from loopspec.profile import law
 from loopspec.worlds import inbox_world
 from loopspec.worlds.world import edge_digest
-from tests.spec.mutants_inbox import BOUNDS, MUTANTS, applied
-from tests.spec.mutation import Mutant
 
 
 def edges_of(mutant: Mutant) -> str:
@@ -31,14 +33,14 @@ def test_a_fault_dies_by_its_promise_or_changes_nothing(mutant: Mutant) -> None:
         return
     its_law, limits = law(mutant.profile, mutant.session_format), BOUNDS[mutant.bound]
     world, claims = inbox_world.world(its_law, limits), inbox_world.claims(its_law, limits)
-    chosen = {
+    chosen: dict[str, Any] = {
         "invariants": [claim for claim in claims.invariants if claim.name == mutant.killer],
         "steps": [claim for claim in claims.steps if claim.name == mutant.killer],
         "sometimes": [claim for claim in claims.sometimes if claim.name == mutant.killer],
     }
     assert sum(map(len, chosen.values())) == 1
     with applied(mutant):
-        exploration = explore(world, is_final=lambda node: True, stop_at_first=True, **chosen)  # type: ignore[arg-type]
+        exploration = explore(world, is_final=lambda node: True, stop_at_first=True, **chosen)
     assert exploration.verdicts[mutant.killer] is Verdict.FAIL, mutant.sentence
     print(f"{mutant.name}: {mutant.killer} in {len(exploration.states)} states")
 
