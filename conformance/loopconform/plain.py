@@ -6,6 +6,14 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
+import click
+
+
+class Refused(click.ClickException):
+    """What was asked for cannot be done: one sentence, and the exit code of wrong usage."""
+
+    exit_code = 2
+
 
 def printable(text: str) -> str:
     """The text with control characters, lone surrogates and bidirectional controls written as escapes."""

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from loopconform.plain import printable
+from loopconform.plain import Refused, printable
 from loopconform.script.load import BadScript, Fault, Loaded, load
 from loopconform.script.model import Script
 from loopconform.script.output import OutputError, check_free, pieces, write_session
@@ -64,18 +64,18 @@ def command(
         raise click.UsageError("--show and --out - would both write to standard output.")
     if script is None:
         raise click.UsageError("Missing argument SCRIPT: a YAML file, such as examples/hello.yaml.")
-    target = out or Path(script.with_suffix("").name + ".jsonl")
+    target = out or Path(f"{script.stem}.jsonl")
     try:
+        loaded = _with_options(load(script), session_format, profile)
         if str(target) != "-":
             check_free(target, force)
-        loaded = _with_options(load(script), session_format, profile)
         played = play(loaded, loaded.script.session or script.stem, _earlier(loaded, script))
         _write(target, played, loaded.script.pack_chunks, force)
     except BadScript as error:
         _print_faults(script, error.faults, "error")
         ctx.exit(2)
     except OutputError as error:
-        raise click.UsageError(printable(str(error))) from error
+        raise Refused(printable(str(error))) from error
     _print_faults(script, played.notes, "note")
     _print_faults(script, played.faults, "error")
     if show:

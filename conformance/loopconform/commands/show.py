@@ -12,7 +12,7 @@ from rich.text import Text
 from loopconform import report_text
 from loopconform.check import PROFILES, Options, Profile, select
 from loopconform.findings import RunReport
-from loopconform.plain import printable
+from loopconform.plain import Refused, printable
 from loopconform.show.render import console, head, print_line, turn_numbers
 from loopconform.show.requests import Unprovable, request_lines
 from loopconform.show.story import story
@@ -56,9 +56,16 @@ def command(
 
     Long texts are cut, and a note says how long they are. Control characters are shown as escapes.
     """
-    path = _one(session)
-    stored = load_stored(path, Options(cast(Profile, profile), max_row * _MIB))
     to = console(no_color)
+    chosen, skipped = select([session])
+    if skipped:
+        nothing = RunReport((), tuple(skipped))
+        report_text.write(nothing, to)
+        ctx.exit(nothing.exit_code())
+    if len(chosen) != 1:
+        names = ", ".join(str(item) for item in chosen[:3])
+        raise Refused(printable(f"{session} holds {len(chosen)} session logs; name one: {names}, …"))
+    stored = load_stored(chosen[0], Options(cast(Profile, profile), max_row * _MIB))
     if stored.header is not None:
         _show(stored, to, requests, turn, raw)
     report = RunReport((stored.report,))
@@ -67,17 +74,6 @@ def command(
         to.print()
         report_text.write(report, to)
     ctx.exit(report.exit_code())
-
-
-def _one(path: Path) -> Path:
-    """The one log under a path. Raises `click.UsageError`, as `check` ends with 2."""
-    chosen, skipped = select([path])
-    if skipped:
-        raise click.UsageError(printable(f"{skipped[0][0]}: {skipped[0][1]}"))
-    if len(chosen) != 1:
-        names = ", ".join(str(item) for item in chosen[:3])
-        raise click.UsageError(printable(f"{path} holds {len(chosen)} session logs; name one: {names}, …"))
-    return chosen[0]
 
 
 def _show(stored: Stored, to: Console, requests: bool, turn: int | None, raw: bool) -> None:
@@ -98,6 +94,6 @@ def _show(stored: Stored, to: Console, requests: bool, turn: int | None, raw: bo
         last = f" to {known[-1]}" if len(known) > 1 else ""
         there = f"it has {'turns' if last else 'turn'} {known[0]}{last}" if known else "it has none"
         what = "no request in turn" if requests and turn in known else "no turn"
-        raise click.UsageError(f"There is {what} {turn} in this log; {there}.")
+        raise Refused(f"There is {what} {turn} in this log; {there}.")
     if requests and not shown:
         to.print(Text("This log proves no request.", style="dim"))

@@ -120,13 +120,14 @@ def _fault(detail: ErrorDetails, read: Read) -> Fault:
         return Fault(line, where, f"there is no key {path[-1]!r} here", _near(str(path[-1]), _keys_at(path[:-1])))
     if kind == "missing":
         return Fault(line, where, f"the key {detail['loc'][-1]!r} is missing")
+    message = message.replace("Input should", "it should")
     message = message[:1].lower() + message[1:]
     if kind.endswith("_type") or kind in ("literal_error", "string_pattern_mismatch"):
         given = detail["input"]
         choices = _choices(message) if kind == "literal_error" else []
         message += f", not {_shown(given)}"
         if isinstance(given, str) and choices:
-            return Fault(line, where, message, _near(given, choices))
+            return Fault(line, where, message, _near(given, choices, list_all=False))
     if kind == "string_pattern_mismatch" and path and path[-1] in ("wait", "open"):
         right = "`wait: idle` or `wait: gate NAME`" if path[-1] == "wait" else "`open: gate NAME`"
         message = f"write {right}, not {_shown(detail['input'])}"
@@ -142,11 +143,11 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:60] + "…"
 
 
-def _near(given: str, known: list[str]) -> str:
+def _near(given: str, known: list[str], *, list_all: bool = True) -> str:
     near = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
     if near:
         return f"Did you mean {near[0]}?"
-    return f"The choices are {', '.join(known)}." if known else ""
+    return f"The choices are {', '.join(known)}." if known and list_all else ""
 
 
 def _real_path(loc: tuple[int | str, ...], data: Any) -> PathKey:

@@ -5,10 +5,20 @@ Docstrings and descriptions here are the manual: they end up in the schema, and 
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    model_validator,
+)
 
 from loopspec.log.types import SCOPES
 
@@ -31,7 +41,7 @@ LiveEvent = Literal[
 class Strict(BaseModel):
     """No key that is not listed."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
 
 
 def _text_as(key: str) -> BeforeValidator:
@@ -209,10 +219,19 @@ class Splice(Strict):
     insert: list[AnyMessage] = Field(default_factory=list)
 
 
+def known_type(name: str) -> str:
+    """A type of the log, in any format. Raises `ValueError` with the nearest one."""
+    known = {type for scopes in SCOPES.values() for type in scopes}
+    if name in known:
+        return name
+    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.5)
+    raise ValueError(f"{name!r} is no type of the log" + (f"; did you mean {near[0]}?" if near else ""))
+
+
 class Row(Strict):
     """A row that a maintenance job writes into the log."""
 
-    type: Words
+    type: Annotated[Words, AfterValidator(known_type)]
     data: dict[str, JsonValue] = Field(default_factory=dict)
 
 
@@ -266,8 +285,8 @@ class Reaction(Strict):
     def _sensible(self) -> Self:
         if (self.record is None) == (self.event is None):
             raise ValueError("a reaction has either a record or an event to react to")
-        if self.record is not None and not any(self.record in scopes for scopes in SCOPES.values()):
-            raise ValueError(f"{self.record!r} is no type of the log")
+        if self.record is not None:
+            known_type(self.record)
         if any(step.verb in ("wait", "crash") for step in self.do):
             raise ValueError("a reaction can neither wait nor crash, it runs inside its window; the steps can")
         return self

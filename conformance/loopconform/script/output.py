@@ -23,12 +23,15 @@ def check_free(path: Path, force: bool) -> None:
     """Refuse a place that cannot be written before anything is played. Raises `OutputError`."""
     try:
         folder_there, taken, is_folder = path.parent.is_dir(), os.path.lexists(path), path.is_dir()
+        special = taken and not is_folder and not path.is_file()
     except (OSError, ValueError) as error:
         raise OutputError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from error
     if not folder_there:
         raise OutputError(f"{path} cannot be written: there is no directory {path.parent}")
     if is_folder:
         raise OutputError(f"{path} is a directory: give the name of a file in it")
+    if special:
+        raise OutputError(f"{path} is no regular file: give another name, or - for standard output")
     if taken and not force:
         raise OutputError(f"{path} exists: give another name, or --force to replace it")
     if not os.access(path.parent, os.W_OK):

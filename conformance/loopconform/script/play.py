@@ -10,13 +10,13 @@ import anyio
 
 from loopconform.script.gates import Gates
 from loopconform.script.listeners import listen
-from loopconform.script.load import Fault, Loaded, shown_path
+from loopconform.script.load import BadScript, Fault, Loaded, shown_path
 from loopconform.script.model import Maintenance, Reaction, Step
 from loopconform.script.parts import Item, ScriptModel, answer_items, as_message, make_tool
 from loopconform.script.text import PathKey
 from loopharness.agent import Agent, AgentOptions
 from loopharness.agent.messages import random_id
-from loopharness.errors import error_chain
+from loopharness.errors import HarnessError, error_chain
 from loopharness.harness import Harness, open_harness
 from loopharness.session import wall_clock
 from loopharness.signal import Signal
@@ -57,8 +57,8 @@ class _GaveUp(Exception):
 def play(loaded: Loaded, session_id: str, earlier: Earlier | None = None) -> Played:
     """Play a script from its first step to its last, in real time but without sleeping.
 
-    `session_id` names a new session. Raises `BadScript` never: the script is valid; raises `ValueError` when
-    `earlier` cannot be taken up, or a tool's parameters are outside the supported JSON Schema.
+    `session_id` names a new session. Raises `BadScript` for a tool that the harness refuses, and when `earlier` cannot
+    be taken up.
     """
     return anyio.run(_Player(loaded, session_id, earlier).run)
 
@@ -139,17 +139,25 @@ class _Player:
         script = self.script
         harness.llm.register_adapter([script.model.provider], model)
         harness.settings.max_parallel_tool_calls = script.parallel_tools
-        for tool in script.tools:
-            harness.tools.register(make_tool(tool, self.gates, self.new_id, version), harness.context)
+        for at, tool in enumerate(script.tools):
+            try:
+                harness.tools.register(make_tool(tool, self.gates, self.new_id, version), harness.context)
+            except (HarnessError, ValueError) as error:
+                path: PathKey = ("tools", at)
+                raise BadScript([Fault(self.loaded.line(*path), shown_path(path), str(error))]) from error
         listen(harness, script.listeners, self.new_id)
         for number, reaction in enumerate(script.when):
             self._react(harness, number, reaction)
         options = AgentOptions(script.model.provider, script.model.name, script.model.max_tokens)
         if self.earlier is None:
             self.agent = await harness.create_agent(self.session_id, options, cwd=script.cwd)
-        else:
-            header, events = self.earlier
+            return
+        header, events = self.earlier
+        try:
             self.agent = await harness.create_agent(options=options, header=header, events=events)
+        except ValueError as error:
+            reason = f"the session cannot be taken up: {error_chain(error)}"
+            raise BadScript([Fault(self.loaded.line("resume"), "resume", reason)]) from error
 
     async def _all_steps(self) -> None:
         script = self.script
@@ -202,7 +210,7 @@ class _Player:
             done = f"the agent is {self.agent.status} and nothing is left to do"
             return f"{otherwise}: {done}", "Send something first, or leave this wait out."
         stands = "; ".join(f"{who} stands at the gate {name!r}" for name, who in waiting)
-        return f"{otherwise}: {stands}", f"Put `- open: gate {waiting[0][0]}` in front of this step, or cancel."
+        return f"{otherwise}: {stands}", f"Add `- open: gate {waiting[0][0]}` before that, or cancel."
 
     # -- one step
 
@@ -281,11 +289,13 @@ class _Player:
         count = len(self.script.answers)
         if model.misses:
             path: PathKey = ("answers", count - 1) if count else ("answers",)
-            reason = f"the script has {count} answers, but the model was asked {model.asked} times"
-            where = self._last_step()
-            self._fault(path, f"{reason}, the last time {where}", "Add an answer, or look why the agent goes on.")
+            have = "one answer" if count == 1 else f"{count} answers" if count else "no answer"
+            asked = f"{model.asked} times, the last time" if model.asked > 1 else "once,"
+            reason = f"the script has {have}, but the model was asked {asked} {self._last_step()}"
+            self._fault(path, reason, "Add an answer, or look why the agent goes on.")
         elif model.left and not self.stuck and not self.crashed:
-            self._note(("answers", model.asked), f"{model.left} of {count} answers were never asked for")
+            more = f", nor for the {model.left - 1} after it" if model.left > 1 else ""
+            self._note(("answers", model.asked), f"nobody asked for this answer{more}")
 
     def _last_step(self) -> str:
         events = self.agent.session.events

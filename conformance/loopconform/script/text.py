@@ -47,8 +47,12 @@ class Read(NamedTuple):
 def read_file(path: Path) -> Read:
     """Read a script file. Raises `ScriptError`."""
     try:
+        if path.exists() and not path.is_file():
+            raise ScriptError("it is no regular file", advice="Give the path of a YAML file.")
         with path.open("rb") as stream:
             raw = stream.read(SIZE_LIMIT + 1)
+    except ScriptError:
+        raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ScriptError(f"it cannot be read: {reason}", advice="Give the path of a YAML file.") from error

@@ -6,10 +6,9 @@ Every function takes any JSON whatever, and answers short text that a terminal c
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import orjson
 
 from loopconform.plain import printable
 
@@ -19,19 +18,18 @@ CUT = 240
 
 def safe(value: Any, limit: int = CUT) -> str:
     """A text on one line, cut and harmless; anything that is no text as JSON."""
-    text = value if isinstance(value, str) else as_json(value, limit)
+    text = value if isinstance(value, str) else as_json(value)
     shown = text[:limit].replace("\r\n", "\n").replace("\n", " ⏎ ").replace("\t", "  ")
     left = len(text) - limit
     return printable(shown) + (f" … (+{left:,} characters)" if left > 0 else "")
 
 
-def as_json(value: Any, limit: int | None = None) -> str:
-    """Compact JSON text of a JSON value."""
+def as_json(value: Any) -> str:
+    """Compact JSON text of a JSON value; not yet safe for a terminal."""
     try:
-        text = orjson.dumps(value, default=list, option=orjson.OPT_PASSTHROUGH_SUBCLASS).decode()
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=list)
     except (TypeError, ValueError, RecursionError):
         return "(not JSON)"
-    return text if limit is None else text[: limit + 1] if len(text) > limit + 100_000 else text
 
 
 def get(value: Any, *path: str) -> Any:
