@@ -287,7 +287,7 @@ MUTANTS = (
 
 def killed(mutant: Mutant) -> bool:
     """Whether the named claim, and nothing else, tells the mutant from the machine."""
-    rules = law(mutant.profile)
+    rules = law(mutant.profile, 4)
     machine = broken(mutant.original, mutant.replacement)
     system = Scheduling(rules, mutant.freedom, machine)
     if mutant.claim == "INV-S17":
@@ -327,7 +327,7 @@ def test_each_fault_is_seen_by_its_claim(mutant: Mutant) -> None:
 @pytest.mark.parametrize("profile", ["seed", "dsh-0.1"])
 def test_the_machine_itself_passes_where_the_mutants_fail(profile: Profile) -> None:
     """Without this, a claim that always fails would kill everything. (`RESULTS` is the exploration `pipeline`.)"""
-    rules = law(profile)
+    rules = law(profile, 4)
     invariants, steps = safety(rules, ORDER.calls)
     bounded: Bounded[Scene] = Bounded(Scheduling(rules, ORDER), {"abort": 1, "failure": 2}, cost, (STORY,))
     found = explore(bounded, invariants=invariants, steps=steps, is_final=is_final)
@@ -354,6 +354,6 @@ EQUIVALENT = (
 @pytest.mark.parametrize(("why", "original", "replacement"), EQUIVALENT)
 def test_these_changes_are_equivalent(why: str, original: str, replacement: str) -> None:
     """No claim can kill them, because the complete graph is the same."""
-    rules = law("seed")
+    rules = law("seed", 4)
     changed = broken(original, replacement)
     assert digest_of(graph_of_machine(rules, ORDER, changed)) == digest_of(graph_of_machine(rules, ORDER)), why

@@ -31,7 +31,7 @@ class Play:
         self.refused: set[Effect] = set()
         self.reactions: dict[Effect, Callable[[], None]] = {}
         self.labels: list[Effect] = []
-        self.config: Config[Batch] = initial(law(profile), len(modes), aborted)
+        self.config: Config[Batch] = initial(law(profile, 4), len(modes), aborted)
 
     def call(self, operation: Effect) -> Effect:
         move = MACHINE.step(MACHINE.call(self.config, operation))

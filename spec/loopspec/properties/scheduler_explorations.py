@@ -70,7 +70,7 @@ def explorations(wide: bool = False) -> dict[str, Exploring]:
     """Every exploration by name: about a minute in all; with `wide` also those that take minutes each."""
     found = {}
     for profile in PROFILES_EXPLORED:
-        rules = law(profile)
+        rules = law(profile, 4)
         found[f"windows {profile}"] = exploring(rules, WINDOWS, 2, windows=True)
         found[f"batch {profile}"] = exploring(rules, BATCH, 1)
         found[f"pipeline {profile}"] = exploring(rules, PIPELINE, 2)
