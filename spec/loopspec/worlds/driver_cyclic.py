@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from loopspec import driver
-from loopspec.driver import Driver, has_pending
+from loopspec.driver import Driver
+from loopspec.inbox import has_pending
 from loopspec.kernel.graph import Graph
 from loopspec.kernel.liveness import Fairness, LeadsTo
 from loopspec.kernel.machine import Config, Operation
@@ -170,7 +171,6 @@ LIVENESS: tuple[LeadsTo[Node], ...] = (
         lambda node: (
             any(one.frame[0] in ("take_prompt", "tell_claimed") for one in node.config.stack)
             or node.config.core.signal != ""
-            or node.config.core.closing
         ),
     ),
     LeadsTo(
