@@ -18,10 +18,13 @@ from typing import Any, NoReturn
 import click
 
 COMMANDS: dict[str, str] = {
+    "chat": "Talk to a model on the reference harness.",
     "check": "Check session logs against every rule of the format.",
     "explore": "Visit every state of a machine within a bound.",
+    "mock-model": "Serve a scripted model on this machine, faults included.",
     "run": "Play a scripted conversation and write its session file.",
     "show": "Show a session: turns, steps, messages, tools, requests.",
+    "tape": "Show what each request reused of the one before, and why not more.",
 }
 """Command name to the line that `loopspec --help` shows. The module is `loopconform.commands.<name>`."""
 
@@ -46,7 +49,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"loopconform.commands.{cmd_name}")
+        module = importlib.import_module(f"loopconform.commands.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
 
