@@ -53,7 +53,7 @@ class Witness:
     node: Callable[[Node], bool] | None = None
     applies: Callable[[Law], bool] = lambda law: True
     needs: tuple[str, ...] = ()
-    """Budgets without which it cannot be reached; below them it is not asked for."""
+    """Budgets without which it cannot be reached (`jobs`, `messages=3`); below them it is not asked for."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def claims_for(
     for promise in promises:
         row = promise.broken(law)
         if row:
-            if budgets is None or all(budgets.get(name, 0) for name in promise.needs):
+            if budgets is None or _affordable(promise.needs, budgets):
                 sometimes.append(_turned_round(promise, row, law))
         elif promise.move is not None:
             steps.append(_move_step(promise, promise.move, law))
@@ -110,12 +110,16 @@ def claims_for(
                 steps.append(Step(never, sentence, _never_move(witness.move)))
             elif witness.node is not None:
                 invariants.append(Invariant(never, sentence, _never_node(witness.node)))
-        elif budgets is None or all(budgets.get(name, 0) for name in witness.needs):
+        elif budgets is None or _affordable(witness.needs, budgets):
             if witness.move is not None:
                 sometimes.append(_move_witness(witness.name, witness.sentence, witness.move))
             elif witness.node is not None:
                 sometimes.append(Sometimes(witness.name, witness.sentence, witness.node))
     return Claims(tuple(invariants), tuple(steps), tuple(sometimes))
+
+
+def _affordable(needs: tuple[str, ...], budgets: dict[str, int]) -> bool:
+    return all(budgets.get(name, 0) >= int(least or 1) for name, _, least in (need.partition("=") for need in needs))
 
 
 def _bound_to(judge: NodeJudge, law: Law) -> Callable[[Node], Answer]:

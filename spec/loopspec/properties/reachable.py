@@ -3,13 +3,13 @@
 Without these, promises could hold only because nothing ever happens. A witness that a law makes impossible is turned
 into a promise that it never happens: so each defect that a profile closes is shown open in one and closed in another.
 
-What follows a window (the tail of the log) is not judged here but run: `loopspec.worlds.tails` lets the machine go on
-undisturbed from the witness, and the tests compare the tail with the table of the law.
+What follows a window is judged by the course of the turn (promise L-TURN-2) and by LI-11 to LI-13.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from loopspec.profile import Law
 from loopspec.properties.bystander import Seen, top
@@ -74,7 +74,7 @@ def in_gap(*endings: str) -> Move:
     )
 
 
-WINDOWS: tuple[Witness, ...] = (
+_WINDOWS: tuple[Witness, ...] = (
     Witness("window CW1", "A listener of `status running` cancels before the turn opened.", abort_in("status running")),
     Witness("window CW2", "An observer of `turn/start` cancels.", abort_in("turn/start")),
     Witness("window CW3", "A listener of `claimed` cancels.", abort_in("agent/inbox/claimed")),
@@ -105,6 +105,10 @@ WINDOWS: tuple[Witness, ...] = (
     Witness("window CW20", "A cancel in the exit gap.", in_gap("normal", "stop")),
     Witness("window CW21", "A listener of `status idle` cancels.", cancel_while_idle),
 )
+
+
+WINDOWS: tuple[Witness, ...] = tuple(replace(one, needs=(*one.needs, "cancel user")) for one in _WINDOWS)
+"""Every window needs somebody who cancels."""
 
 
 # --- races ---------------------------------------------------------------------------------------------------
@@ -245,15 +249,20 @@ RACES: tuple[Witness, ...] = (
     ),
     Witness("LR-014", "A second steer runs as a second step of the turn.", two_steps),
     Witness("LR-030", "A wake during convergence is replayed.", replayed),
-    Witness("LR-032", "A steer that meets an aborted run becomes a prompt.", retargeted),
-    Witness("LR-043", "A wake sent while a cancel clears is parked.", node=at_rest_owing("LR-043")),
+    Witness("LR-032", "A steer that meets an aborted run becomes a prompt.", retargeted, needs=("cancel user",)),
+    Witness(
+        "LR-043",
+        "A wake sent while a cancel clears is parked.",
+        node=at_rest_owing("LR-043"),
+        needs=("cancel user", "messages=3"),
+    ),
     Witness(
         "LR-046",
         "A job takes the place of a due wake inside the idle notification.",
         job_in_idle_window,
         needs=("jobs",),
     ),
-    Witness("LR-052", "A keeping cancel loses the claimed batch.", batch_lost),
+    Witness("LR-052", "A keeping cancel loses the claimed batch.", batch_lost, needs=("cancel user",)),
     Witness("LR-070", "A wake in the exit gap is parked.", node=at_rest_owing("LR-070"), applies=_parks),
     Witness("LR-074", "A keeping cancel from an observer of `turn/end` is lost.", signal_replaced, applies=_waits),
     Witness(

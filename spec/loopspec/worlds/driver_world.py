@@ -149,7 +149,7 @@ Both orders of causes, one job, two turns. The send without a preset (next-turn,
 FAULTS = bound("faults", messages=2, silent_prompts=1, cancel_user=1, turns=2, calls=1, faults=1, refusals=1)
 """Fewer messages, but one unusual answer, one refused record and one answer with tool calls."""
 
-EDITS = bound("edits", messages=3, turns=1, edits=2)
+EDITS = bound("edits", messages=2, turns=1, edits=2)
 """Edits of the lists around and inside a turn."""
 
 SMALL = bound("small", messages=2, silent_prompts=1, cancel_user=1, cancel_disposed=1, turns=2)
