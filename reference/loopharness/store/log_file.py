@@ -15,6 +15,7 @@ from loopharness.store.errors import SessionAlreadyExistsError, SessionPersisten
 from loopharness.store.files import Files, Lock, OpenFile
 from loopharness.store.layout import LOCK_NAME, Artifact, Layout
 from loopharness.store.rows import batch_text, frame, header_text
+from loopspec.log.types import VERSIONS, Dialect
 
 __all__ = ["LogFile"]
 
@@ -37,6 +38,11 @@ class LogFile:
         self._size = 0
         self._dirty = False
         """Bytes of a failed batch may stand behind `_size`, and could not be cut away yet."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect that is written."""
+        return VERSIONS[self._version]
 
     @property
     def exists(self) -> bool:

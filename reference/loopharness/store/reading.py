@@ -52,6 +52,8 @@ REASONS: Final[Mapping[str, str]] = {
     "wrong-checksum": "the checksum of a frame is wrong",
     "row-unfinished": "the last complete frame ends inside a row",
     "row-too-large": "a row is larger than this reader takes",
+    "torn-frame": "the header's own frame is incomplete",
+    "torn-row": "the header row is incomplete",
     "window-too-large": "a frame needs a larger window than this reader takes",
 }
 
@@ -155,7 +157,7 @@ class _Reading:
                     break
             elif isinstance(item, FrameEnd):
                 self.frame_end(item)
-            elif item.kind in ("torn-frame", "torn-row") and self.header is not None:
+            elif item.kind in ("torn-frame", "torn-row") and item.frame != 1 and self.header is not None:
                 torn = self.torn(item)
             elif item.kind not in ("no-checksum", "row-across-frames"):
                 raise _refusal(item, self.name)
