@@ -129,6 +129,7 @@ class Failure(Strict):
 
 
 Piece = str | Gate
+Chunk = Annotated[Gate | dict[str, JsonValue], Field(union_mode="left_to_right")]
 Pieces = Annotated[list[Piece], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
 
 
@@ -145,7 +146,7 @@ class Answer(Strict):
     fail: Annotated[Failure, _text_as("message")] | None = None
     finish: Literal["stop", "tool-calls", "max-tokens"] | None = Field(None, description="Left out, it is worked out.")
     gate: Name | None = Field(None, description="Hold the stream before its first chunk.")
-    raw: list[Gate | dict[str, JsonValue]] | None = Field(None, description="The chunks themselves, and gates.")
+    raw: list[Chunk] | None = Field(None, description="The chunks themselves, and gates.")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
