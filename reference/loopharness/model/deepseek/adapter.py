@@ -7,10 +7,12 @@ nowhere else.
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 from importlib import metadata
 from typing import Any, Final
 
@@ -52,6 +54,13 @@ def _unix_ms() -> float:
     return time.time() * 1000
 
 
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Who is believed to be a server; reading the list takes longer than many a request."""
+    return httpx.create_ssl_context()
+
+
+@cache
 def _agent_name() -> str:
     try:
         return f"loopspec/{metadata.version('loopspec')}"
@@ -102,10 +111,13 @@ class DeepSeekAdapter:
     def client(self) -> httpx.AsyncClient:
         """The connections of this adapter; made when they are first needed."""
         if self._client is None:
+            local = self.settings.is_local
             self._client = httpx.AsyncClient(
+                # on this machine there may be no TLS at all, and a bare context trusts nobody
+                verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if local and not self.settings.is_tls else _trusted(),
                 timeout=None,  # waiting has one guard, the idle watchdog
                 follow_redirects=False,
-                trust_env=not self.settings.is_local,
+                trust_env=not local,
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=8, keepalive_expiry=15),
             )
         return self._client

@@ -93,6 +93,11 @@ class DeepSeekSettings:
         return urlsplit(self.base_url).hostname in _LOCAL
 
     @property
+    def is_tls(self) -> bool:
+        """Whether the connection is encrypted."""
+        return urlsplit(self.base_url).scheme == "https"
+
+    @property
     def url(self) -> str:
         """Where requests go: plain concatenation (M-501)."""
         return f"{self.base_url}/chat/completions"

@@ -249,7 +249,7 @@ def ended(state: Translation, law: Law, new_id: Callable[[], str]) -> tuple[Chun
     if state.usage is not None:
         made.append(state.usage)
     if nameless and not cut:
-        return (*made, _failed("a tool call has no name", "MALFORMED_RESPONSE"))
+        return (*made, _failed("malformed response: a tool call has no name", "MALFORMED_RESPONSE"))
     if reason == "stop" and not state.blocks:
         return (*made, _failed(NO_CONTENT, "EMPTY_RESPONSE"))
     if reason in _FINISH:

@@ -1,0 +1,35 @@
+"""One mock model in a process of its own, for all tests of this directory; real sockets, nothing is patched."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from tests.model.wire import Server
+
+LOOPSPEC = (sys.executable, "-c", "from loopconform.cli import main; main()")
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """The server, without scripts: every test puts its own."""
+    process = subprocess.Popen((*LOOPSPEC, "mock-model"), stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield Server(process.stdout.readline().strip())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    finally:
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """The two backends that the adapter promises to run on."""
+    return str(request.param)
