@@ -106,7 +106,9 @@ class LogIndex:
         return self._tables.owners[seq]
 
     def is_recorded(self, turn: int) -> bool:
-        """RC-11  Whether there is anything to show for a turn."""
+        """RC-11  Whether there is anything to show for a turn. What belongs to no turn has no page (TP-13)."""
+        if turn < 1:
+            return False
         first = self._tables.spoken.get(turn)
         return bool(self._before(self._tables.starts.get(turn))) or (first is not None and first < self.length)
 
