@@ -55,28 +55,28 @@ def told(path: Path, *options: object) -> list[str]:
 def test_a_conversation_is_told_in_order(tmp_path: Path) -> None:
     assert loopspec("show", example(tmp_path, "tools"), "--turn", 1).output.splitlines()[2:] == [
         "    1 turn 1  completed  · 3 steps, 53 ms",
-        "    2 ├─ claimed  id-1 “Compare a.txt and b.txt, and merge them.”  · in next-turn",
+        "    2 ├─ claimed  id-1 “Compare a.txt and b.txt, and merge them.”  · from next-turn",
         "    3 ├─ step 1",
         "    4 │  ├─ system  You are a careful assistant.",
         "    5 │  ├─ user  Compare a.txt and b.txt, and merge them.  · id-1",
         "    6 │  ├─ request  mock/m1, tools finish, read, write  · initial",
         "    7 │  ├─ context  mock/m1",
-        "    8 │  ├─ assistant  (thinking: I should look at both files first.) Let me read them. "
-        "[call read call-1] [call read call-2]  · 14",
-        "      │  │     chunks, 13 ms, 120 in, 40 out, 0 cached tokens",
+        "    8 │  ├─ assistant  (thinking: I should look at both files first.) Let me read them. [calls read, read]"
+        "  · 14 chunks, 13 ms, 120 in,",
+        "      │  │     40 out, 0 cached tokens",
         '    9 │  ├─ tool read  {"path":"a.txt"}  · call-1',
         "   11 │  │  └─ result  The quick brown fox jumps over the lazy dog.",
         '   10 │  └─ tool read  {"path":"b.txt"}  · call-2',
         "   12 │     └─ result  The quick brown fox jumps over the lazy dog.",
         "   14 ├─ step 2",
-        "   15 │  ├─ assistant  [call write call-3]  · 5 chunks, 4 ms, 210 in, 22 out, 120 cached tokens",
+        "   15 │  ├─ assistant  [calls write]  · 5 chunks, 4 ms, 210 in, 22 out, 120 cached tokens",
         '   16 │  ├─ tool write  {"path":"a.txt","text":"…"}  · call-3',
         "   17 │  │  └─ error  Error: a.txt is read-only  · READ_ONLY",
         "   18 │  └─ queued  id-7 “Files in /workspace are read-only today.”  · in next-step",
-        "   20 ├─ claimed  id-7 “Files in /workspace are read-only today.”  · in next-step",
+        "   20 ├─ claimed  id-7 “Files in /workspace are read-only today.”  · from next-step",
         "   21 └─ step 3",
         "   22    ├─ user  Files in /workspace are read-only today.  · id-7 from plugin:script",
-        "   23    ├─ assistant  Then I leave it as it is. [call finish call-4]  · 8 chunks, 7 ms, 260 in, 18 out, "
+        "   23    ├─ assistant  Then I leave it as it is. [calls finish]  · 8 chunks, 7 ms, 260 in, 18 out, "
         "210 cached tokens",
         "   24    └─ tool finish  {}  · call-4",
         '   25       └─ result  {"done":true}',
@@ -92,7 +92,7 @@ def test_ends_attempts_and_retries_are_told(tmp_path: Path) -> None:
     cancelled = told(example(tmp_path, "cancel-mid-stream"))
     assert any(line.startswith("turn 1  aborted by user") for line in cancelled)
     assert any(line.startswith("cut off  Once upon a time,") for line in cancelled)
-    assert "discarded  queued “And another one.”  · in next-turn" in cancelled
+    assert "discarded  queued “And another one.”  · from next-turn" in cancelled
 
 
 @pytest.mark.parametrize(
@@ -157,6 +157,18 @@ def test_control_characters_never_reach_the_terminal(tmp_path: Path) -> None:
         output = loopspec("show", played(tmp_path, script), *options).output
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", output)
         assert r"\x1b[31mred" in output
+
+
+def test_only_what_matters_less_is_dim(tmp_path: Path) -> None:
+    """The guides are dim; the words of the conversation are not."""
+    screen = io.StringIO()
+    stored = load_stored(example(tmp_path, "hello"))
+    for line in story(stored.header or {}, stored.events):
+        print_line(line, Console(file=screen, width=80, force_terminal=True, color_system="standard"))
+    user = next(row for row in screen.getvalue().splitlines() if "user" in row)
+    assert user == ("\x1b[2m    5    ├─ \x1b[0m\x1b[1;36muser\x1b[0m  Please say hello.\x1b[2m  · id-1\x1b[0m")
+    plain = loopspec("show", tmp_path / "hello.jsonl", "--no-color").output
+    assert "\x1b" not in plain
 
 
 def test_one_turn_can_be_chosen(tmp_path: Path) -> None:

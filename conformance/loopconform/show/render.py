@@ -62,7 +62,7 @@ def turn_numbers(events: Sequence[Record]) -> list[int]:
 
 def print_line(line: Line, to: Console, raw: bool = False) -> None:
     """Print a line of the top level with everything below it; `raw` adds the events themselves as JSON."""
-    if line.word.startswith(("turn", "request ")):
+    if line.word.startswith(("turn", "request ", "pending")):
         to.print()
     _print(line, to, raw, "", "")
 
@@ -84,8 +84,8 @@ def _wrapped(text: Text, to: Console, margin: str, first: str, rest: str) -> Non
     width = max(to.width - 6 - max(len(first), len(rest)), _NARROWEST)
     for at, part in enumerate(text.wrap(to, width, overflow="fold")):
         part.rstrip()
-        guides = Text(f"{margin if at == 0 else '':>5} {first if at == 0 else rest}", style="dim")
-        to.print(guides + part, soft_wrap=True)
+        guides = f"{margin if at == 0 else '':>5} {first if at == 0 else rest}"
+        to.print(Text.assemble((guides, "dim"), part), soft_wrap=True)
 
 
 def _text(line: Line) -> Text:

@@ -39,7 +39,7 @@ def _line(number: int, event: Record, request: dict[str, Any], before: dict[str,
     route = f"{words_of(request.get('provider'))}/{words_of(request.get('model'))}"
     messages = request["messages"]
     shared = 0 if before is None else _shared(messages, before["messages"])
-    line = Line(None, "request", f"request {number}", f"{route}, {count(len(messages), 'message')}", place)
+    line = Line(None, "step", f"request {number}", f"{route}, {count(len(messages), 'message')}", place)
     line.seq, line.turn = get(event, "seq"), get(data, "turn")
     if before is not None:
         line.children.append(_sharing(shared, len(messages), len(before["messages"])))

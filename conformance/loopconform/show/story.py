@@ -212,7 +212,7 @@ class _Fold:
             pending[at : at + size] = inserted
         canceled = get(data, "outcome") is not None
         words = ", ".join(message_words(message, 80) for message in (inserted or out)[:20])
-        where = f"in {words_of(target)}"
+        where = f"{'in' if inserted else 'from'} {words_of(target)}"
         if out and inserted:
             text, word = f"{message_words(out[0], 40)} → {words}", "replaced"
         elif inserted:
@@ -328,7 +328,7 @@ class _Fold:
         self._add(Line(event, "warn", "retry", text, failure_words(get(data, "failure"))))
 
     def _retry_started(self, event: Record, data: Any) -> None:
-        self._add(Line(event, "warn", "retry started", words_of(get(data, "retry"))))
+        self._add(Line(event, "plain", "retry started", words_of(get(data, "retry"))))
 
     # -- brackets and markers
 

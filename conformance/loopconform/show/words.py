@@ -52,6 +52,7 @@ def words_of(value: Any) -> str:
 def content_words(content: Any, limit: int = CUT) -> str:
     """The blocks of a message on one line."""
     shown: list[str] = []
+    calls: list[str] = []
     for block in items(content):
         kind = get(block, "type")
         if kind == "text":
@@ -59,7 +60,7 @@ def content_words(content: Any, limit: int = CUT) -> str:
         elif kind == "reasoning":
             shown.append(f"(thinking: {safe(get(block, 'text') or '', limit)})")
         elif kind == "tool-call":
-            shown.append(f"[call {words_of(get(block, 'name'))} {words_of(get(block, 'id'))}]")
+            calls.append(words_of(get(block, "name")))
         elif kind == "tool-result":
             shown.append(content_words(get(block, "content"), limit))
         elif kind in ("image", "file"):
@@ -67,6 +68,8 @@ def content_words(content: Any, limit: int = CUT) -> str:
             shown.append(f"[{kind} {words_of(name)}]")
         else:
             shown.append(safe(block, limit))
+    if calls:
+        shown.append(f"[calls {', '.join(calls)}]")
     return " ".join(part for part in shown if part) or "(empty)"
 
 
