@@ -31,7 +31,7 @@ PINNED: dict[str, tuple[int, int, int]] = {
     "family": (5080, 11132, 14),
     "listeners": (19259, 33826, 26),
     "strangers": (4608, 10633, 21),
-    "shutdown": (19189, 46660, 29),
+    "shutdown": (5889, 14666, 16),
     "clan": (13949, 31349, 16),
 }
 """States, moves and depth under `seed`."""
@@ -102,7 +102,7 @@ SHORTEST: dict[str, int] = {
     "INV-11 rejection after rollback": 13,
     "LIV-1, LIV-2 at rest": 9,
     "F23 no veto by notice": 5,
-    "N-7 silent after the end": 7,
+    "N-7 silent after the end": 6,
     "N-8 no hang": 3,
     "no deadlock": 7,
 }

@@ -209,7 +209,7 @@ PLANS: dict[str, Plan] = {
     ),
     "shutdown": Plan(
         Choices(fibers=("caller", "provider", "agents"), requests=("dispose",)),
-        bound("shutdown", 1, creates=1, ids=1, callers=1, disposals=1, unloads=2, wakes=2, stale=1, inner=1),
+        bound("shutdown", 1, creates=1, ids=1, callers=1, disposals=1, unloads=2, wakes=2, stale=1),
         ("F14", "R-38", "raise initiator-closed", "raise disposed", "unloaded agents", "unloaded provider"),
     ),
 }  # fmt: skip
