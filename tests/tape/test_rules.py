@@ -121,6 +121,59 @@ def test_pairing_by_multiset() -> None:
     assert len(s.plan(choices=ORIGINAL).entries) == 1
 
 
+def test_a_broken_turn_cuts_a_merged_span() -> None:
+    """TP-23: three turns without a human message between them, the middle one without its result."""
+    s = Builder()
+    for turn in (1, 2, 3):
+        s.open()
+        s.assistant([f"say {turn}"], [("x", "bash", "{}")] if turn == 2 else ())
+        s.close()
+    s.open()
+    plan = s.plan()
+    assert [entry.sources for entry in plan.entries] == [(2,), (9,)]
+    assert [(portion.turn, portion.ids) for portion in plan.broken] == [(2, ("x",))]
+
+
+def test_pairs_are_not_made_across_turns() -> None:
+    """TP-22: a call of one turn and a result of the next are both unpaired."""
+    s = Builder()
+    s.open()
+    s.assistant([], [("x", "bash", "{}")])
+    s.close()
+    s.open()
+    s.result("x", ["late"])
+    s.close()
+    s.open()
+    plan = s.plan()
+    assert plan.entries == ()
+    assert [(portion.turn, portion.ids) for portion in plan.broken] == [(1, ("x",)), (2, ("x",))]
+
+
+def test_a_page_ends_with_one_break() -> None:
+    """RC-12"""
+    s = Builder()
+    s.open()
+    s.assistant(["done\n\n\n"])
+    s.close()
+    assert pages.turn_page(s.index, 1).endswith("[step 1]\ndone\n")
+
+
+def test_what_is_not_searched() -> None:
+    """RC-22, INV-19: the open turn, recall tools and their answers; ordinary siblings are."""
+    s = Builder()
+    s.open()
+    s.user("needle in a question")
+    s.assistant([], [("r", "recall_search", '{"query":"needle"}'), ("g", "grep", '{"pattern":"needle"}')])
+    s.result("r", ["needle copied"])
+    s.result("g", ["needle found"])
+    s.close()
+    s.open()
+    s.user("needle again")
+    found = search.search(s.index, search.query({"query": "needle", "limit": 20}))
+    assert sorted(hit.document.kind for hit in found) == ["tool_input", "tool_output", "user"]
+    assert {hit.document.turn for hit in found} == {1}
+
+
 def test_steering_splits_a_turn() -> None:
     """RE-13: two entries with equal headers around the human message."""
     s = Builder()
