@@ -42,6 +42,8 @@ class Reader:
                 if self._buffer:
                     raise BadRequest("the client left in the middle of a head")
                 return None
+            if not self._buffer[:1].isalpha():
+                raise BadRequest("the client does not speak HTTP; over TLS it cannot reach a mock model")
         head, _, self._buffer = self._buffer.partition(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")
         words = first.split(" ")
