@@ -417,7 +417,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "step=0, ",
         "",
         "The step counter is reset when the turn opens, too.",
-        "equivalent",
+        "equivalent but for step",
         "three",
     ),
     M(
@@ -539,7 +539,7 @@ MUTANTS: tuple[Mutant, ...] = (
         's.put(ends="blocked", closing=True)',
         's.put(ends="blocked")',
         "The closing of a rejected run is set again before a listener can send.",
-        "equivalent",
+        "equivalent but for closing",
         "one",
     ),
     M(

@@ -26,7 +26,10 @@ class Mutant(NamedTuple):
     new: str
     sentence: str
     killer: str
-    """The name of a promise, or `equivalent` for a fault that changes no edge at its bound."""
+    """The name of a promise, or `equivalent` for a fault that changes no edge at its bound.
+
+    `equivalent but for <field>`: the graphs are bisimilar, label by label, and equal once that field is dropped.
+    """
     bound: str = "one"
     profile: Profile = "seed"
     session_format: int = 0
