@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.harness.conversation import Conversation, conversation
+from tests.spec.mutation import changed
 
+from loopharness.agent import user_message
 from loopharness.invariant import install as install_invariant
 from loopharness.model.scripted import Response, text, tool_calls
-from loopharness.slice import SlicePlugin, install
+from loopharness.session import Session
+from loopharness.slice import SlicePlugin, SpillStore, install
+from loopharness.slice.state import Folder, SessionTape
 from loopharness.tools.execution import Execution
 from loopharness.tools.registry import define_tool
+from loopspec.profile import law
+from loopspec.tape.config import parse
 from loopspec.tape.select import kind_of
 
 pytestmark = pytest.mark.anyio
@@ -423,3 +430,238 @@ async def test_resume_seals_what_the_crash_left() -> None:
         await turns(talk, "b")
         assert shown(talk, 0) == ["system", "user", "tape", "user"]
         assert DATA in await use(talk, "expand_result", {"turn": 1, "step": 1})
+
+
+async def test_an_append_that_fails_leaves_a_legal_state() -> None:
+    """TP-34, RE-02, RE-65: the entries before it stay, the turn ends in an error, and the rest is sealed next time."""
+    async with mounted(asks("small", say="first"), text("second"), text("third")) as (talk, _):
+        talk.at("S tool/result", lambda: talk.agent.steer({**user_message("stop"), "id": "steered"}))
+        await turns(talk, "a")
+        assert shown(talk, 1) == ["system", "user", "assistant", "tool", "user"]
+        append, entries = Session.append, []
+
+        def failing(self: Session, type: str, data: Any, *rest: Any) -> Any:
+            if type == "user/message" and data["source"]["kind"] == "plugin:slice:history":
+                entries.append(data["id"])
+                if len(entries) == 2:
+                    raise OSError("disk full")
+            return append(self, type, data, *rest)
+
+        patch = pytest.MonkeyPatch()
+        patch.setattr(Session, "append", failing)
+        await turns(talk, "b")
+        patch.undo()
+        assert talk.ends() == ["completed", "error"]
+        assert talk.agent.session.surface.replacements == 1
+        await turns(talk, "c")
+        assert talk.agent.session.surface.replacements == 2
+        assert shown(talk, 2) == ["system", "user", "tape", "user", "tape", "user"]
+
+
+def nested(session: Session, root: str, sub: str, name: str, arguments: Any, output: str, failed: bool = False) -> None:
+    """The record of a call made inside the program of the call `root`."""
+    ids = {"rootCallId": root, "parentCallId": root, "subCallId": sub, "name": name, "arguments": arguments}
+    content = [{"type": "text", "text": output}]
+    session.append("tool/ptc-dispatch", {**ids, "isError": failed, "content": content})
+
+
+@pytest.mark.parametrize(("failed", "kept"), [(False, True), (True, False)])
+async def test_what_a_program_retrieved_is_not_folded_again(failed: bool, kept: bool) -> None:
+    """FD-12, FD-32, RE-39: forwarded evidence reaches the model whole, unless its retrieval failed."""
+    async with mounted(asks("data"), asks("data"), text("done")) as (talk, _):
+
+        def retrieve() -> None:
+            session = talk.agent.session
+            page = f"[full result of get · turn 1 step 1 call 1]\n{DATA}"
+            nested(session, "c-data-0", "n", "expand_result", {"turn": 1, "step": 1}, page, failed)
+
+        talk.at("S step/end 1.1", lambda: talk.at("S tool/call", lambda: waiting.append(True)))
+        waiting: list[bool] = []
+
+        async def program(execution: Execution, next: Any) -> Any:
+            if waiting:
+                retrieve()
+            return await next()
+
+        talk.harness.context.on("tools/execute", program)
+        await turns(talk, "a")
+        shown_texts = [m["content"][0]["text"] for m in talk.adapter.requests[2]["messages"] if m["role"] == "tool"]
+        assert shown_texts[0].startswith("[get · data")
+        assert (shown_texts[1] == DATA) is kept
+
+
+async def test_nested_retrievals_back_off_and_survive_a_replay() -> None:
+    """FD-31, INV-22: the same backoff from the log alone; each retrieval counts once, whoever made it."""
+    async with mounted(asks("data"), asks("data"), text("done")) as (talk, plugin):
+        await turns(talk, "a")
+        session = talk.agent.session
+        session.append("tool/call", {"turn": 1, "step": 2, "callId": "p", "name": "run_code", "arguments": "{}"})
+        for number in (1, 2):
+            nested(session, "p", f"n{number}", "expand_result", {"turn": 1, "step": 1}, "whole")
+        once = plugin.tape(session).folder
+        once.advance()
+        assert once.backed_off == set()
+        for _ in range(2):
+            nested(session, "p", "n3", "expand_result", {"turn": 1, "step": 2}, "whole")
+        nested(session, "p", "n4", "expand_result", {"seq": 1, "formatVersion": 3}, "no", failed=True)
+        folder = plugin.tape(session).folder
+        folder.advance()
+        assert folder.backed_off == {'["get","arguments",{"what":"data"}]'}
+        assert folder.expansions == 3
+        replayed = SessionTape(session, plugin.config, law("seed", 4), None).folder
+        replayed.advance()
+        assert (replayed.backed_off, replayed.expansions) == (folder.backed_off, 3)
+        stricter = parse({"digest": {"headLines": 3}})
+        other = SessionTape(session, stricter, law("seed", 4), None).folder
+        other.advance()
+        assert (other.backed_off, other.expansions) == (set(), 0)
+
+
+async def test_a_late_mount_folds_nothing_that_was_shown() -> None:
+    """FD-02, RE-63, PX-6"""
+    async with mounted(asks("data"), text("one"), asks("data"), text("two")) as (talk, plugin):
+        await plugin.dispose()
+        await turns(talk, "a")
+        install(talk.harness, {"history": {"keepRecentTurns": 1}})
+        await turns(talk, "b")
+        texts = [m["content"][0]["text"] for m in talk.adapter.requests[-1]["messages"] if m["role"] == "tool"]
+        assert texts[0] == DATA
+        assert texts[1].startswith("[get · data · 400 lines")
+
+
+async def test_recall_works_on_format_0_too() -> None:
+    """Nothing is sealed or folded there, but the tools answer."""
+    async with conversation(asks("small"), text("one"), text("two"), session_format=0) as talk:
+        schema = {"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]}
+
+        async def get(arguments: Any) -> str:
+            return "ok\n"
+
+        talk.harness.tools.register(define_tool("get", "Get.", schema, get), talk.harness.context)
+        install(talk.harness)
+        await turns(talk, "a", "b")
+        assert talk.agent.session.surface.replacements == 0
+        assert "· get · 3 chars ·" in await use(talk, "recall_turn", {"turn": "1"})
+        assert (await use(talk, "expand_result", {"turn": 1, "step": 1})).endswith("\nok\n")
+        assert "[result]\nok\n" in await use(talk, "recall_step", {"turn": "1", "step": "1"})
+        assert "1 hit(s)" in await use(talk, "recall_search", {"query": "ok", "kinds": ["tool_output"]})
+
+
+async def test_a_session_is_not_kept_alive() -> None:
+    async with mounted(text("one")) as (talk, plugin):
+        session = Session({"type": "session", "version": 4, "id": "other", "createdAt": 0, "isSeeded": False})
+        plugin.tape(session)
+        assert len(plugin._tapes) == 1
+        del session
+        gc.collect()
+        assert len(plugin._tapes) == 0
+        await turns(talk, "a")
+
+
+# -- faults --------------------------------------------------------------------------------------------------
+
+Killer = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("holder", "name", "old", "new", "killer"),
+    [
+        (SpillStore, "owns", "hmac.compare_digest(signature, self._sign(session, place))", "True", "another"),
+        (SpillStore, "owns", "folder == str(self.folder) and", "", "moved"),
+        (SpillStore, "_read", "os.O_RDONLY | os.O_NOFOLLOW", "os.O_RDONLY", "link"),
+        (SlicePlugin, "_seal", 'course == "seal" and', 'course != "stop" and', "later"),
+        (SlicePlugin, "_fold", 'decision["kind"] == "enter" and', "", "rejected"),
+        (Folder, "_expanded", "found in self._retrieved or ", "", "once"),
+        (Folder, "_expanded", " or call in self._counted", "", "once"),
+        (Folder, "_replaced", "if subject is not None:", "if False:", "once"),
+        (Folder, "run", "or seq not in shown", "", "late"),
+        (SessionTape, "seal", "self._warned.add(portion.key)", "pass", "warn"),
+    ],
+)
+async def test_a_fault_in_the_plugin_is_noticed(
+    holder: Any, name: str, old: str, new: str, killer: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    patch = pytest.MonkeyPatch()
+    patch.setattr(holder, name, changed(getattr(holder, name), old, new))
+    checks: dict[str, Callable[[], Any]] = {
+        "another": lambda: test_another_call_cannot_name_a_stored_text(tmp_path),
+        "moved": lambda: owned_elsewhere(tmp_path),
+        "link": lambda: read_through_a_link(tmp_path),
+        "later": test_steps_after_the_first_never_seal,
+        "rejected": test_a_rejected_step_folds_nothing,
+        "once": test_nested_retrievals_back_off_and_survive_a_replay,
+        "late": test_sealed_results_are_not_folded,
+        "warn": lambda: test_a_retained_portion_is_warned_about_once(caplog),
+    }
+    try:
+        with pytest.raises((Exception, pytest.fail.Exception)):
+            await checks[killer]()
+    finally:
+        patch.undo()
+
+
+async def owned_elsewhere(folder: Path) -> None:
+    """A locator with our signature but in another folder is not ours."""
+    store = SpillStore(folder / "spill")
+    locator = store.locator("s", (1, 1, "c"), "get")
+    assert store.owns("s", (1, 1, "c"), locator)
+    assert not store.owns("s", (1, 1, "c"), str(folder / Path(locator).name))
+    assert not store.owns("s", (1, 2, "c"), locator)
+    assert not store.owns("t", (1, 1, "c"), locator)
+
+
+async def read_through_a_link(folder: Path) -> None:
+    """Not even one of our own names is followed when somebody has put a link there."""
+    (folder / "secret").write_text("TOP SECRET")
+    store = SpillStore(folder / "spill")
+    locator = store.locator("s", (1, 1, "c"), "get")
+    Path(locator).symlink_to(folder / "secret")
+    with pytest.raises(OSError):
+        await store.read(locator)
+
+
+async def test_a_stored_text_is_ours_only_in_its_place(tmp_path: Path) -> None:
+    await owned_elsewhere(tmp_path)
+    await read_through_a_link(tmp_path)
+
+
+async def test_steps_after_the_first_never_seal() -> None:
+    """TP-08, INV-16: what became sealable within a turn waits for the next one."""
+    async with mounted(text("one"), asks("small"), text("two")) as (talk, plugin):
+        await plugin.dispose()
+        await turns(talk, "a")
+        talk.at("S step/end 2.1", lambda: mounts.append(install(talk.harness)))
+        mounts: list[SlicePlugin] = []
+        await turns(talk, "b")
+        assert mounts
+        assert "tape" not in shown(talk, 2)
+
+
+async def test_sealed_results_are_not_folded() -> None:
+    """TP-41: a result that no request showed is sealed first, and is not on the surface any more."""
+    async with mounted(asks("data"), text("one"), settings={"maxStepsPerTurn": 1}) as (talk, _):
+        await turns(talk, "a", "b")
+        assert talk.ends() == ["blocked", "completed"]
+        assert talk.agent.session.surface.replacements == 1
+        assert shown(talk, 1) == ["system", "user", "tape", "user"]
+
+
+async def test_a_retained_portion_is_warned_about_once(caplog: pytest.LogCaptureFixture) -> None:
+    """TP-25: once in a session instance, and again in the next one."""
+    async with mounted(text("one"), text("two"), text("three")) as (talk, plugin):
+        await turns(talk, "a")
+        session = talk.agent.session
+        call = {"type": "tool-call", "id": "lost", "name": "get", "arguments": "{}"}
+        message = {**session.messages[-1], "id": "m", "content": [call]}
+        session.append("turn/start", {"turn": 2})
+        seq = session.append("assistant/message", {"turn": 2, "step": 1, "message": message}, "append")["seq"]
+        session.append("turn/end", {"turn": 2, "reason": {"kind": "interrupted"}})
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "loopharness"):
+            warn = logging.getLogger("loopharness").warning
+            other = SessionTape(session, parse(None), law("seed", 4), None)
+            for tape in (plugin.tape(session), plugin.tape(session), other):
+                tape.seal((), warn)
+        assert [record.message.split(",")[0] for record in caplog.records] == [
+            f"slice tape: turn 2 (seq {seq}..{seq}) kept raw and cut the sealed span"
+        ] * 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
+from weakref import ref
 
 from loopharness.session import Session
 from loopharness.slice.spill import SpillStore
@@ -13,7 +14,7 @@ from loopspec.tape import fold, recall, seal
 from loopspec.tape.config import SliceConfig
 from loopspec.tape.fold import Tally
 from loopspec.tape.index import LogIndex, arguments_of
-from loopspec.tape.text import origin, text_parts
+from loopspec.tape.text import origin, outcome, text_parts
 from loopspec.values import Json, Record
 
 __all__ = ["Folder", "SessionTape"]
@@ -23,13 +24,20 @@ class SessionTape:
     """The index of one session's log, and who was warned about what (TP-25, TP-45)."""
 
     def __init__(self, session: Session, config: SliceConfig, law: Law, store: SpillStore | None) -> None:
-        self.session: Final = session
+        self._session: Final = ref(session)
         self.law: Final = law
         self._config: Final = config
         self._store: Final = store
         self._index = LogIndex()
         self._warned: set[tuple[int, tuple[str, ...]]] = set()
         self.folder: Final = Folder(self)
+
+    @property
+    def session(self) -> Session:
+        """The session. Nothing here keeps it alive."""
+        session = self._session()
+        assert session is not None
+        return session
 
     @property
     def index(self) -> LogIndex:
@@ -62,7 +70,7 @@ class SessionTape:
     def place(self, seq: int) -> tuple[int, int, str]:
         """Turn, step and call id of a result."""
         data = self.session.events[seq]["data"]
-        return (data["turn"], data["step"], data["message"]["toolCallId"])
+        return (data["turn"], data["step"], outcome(data).call_id)
 
 
 class Folder:
@@ -159,7 +167,7 @@ class Folder:
     def _answered(self, index: LogIndex, seq: int, data: Record) -> None:
         turn, step, call_id = self._tape.place(seq)
         call = index.seq_of_call(turn, step, call_id, seq)
-        if call is not None and data["message"].get("isError") is not True:
+        if call is not None and not outcome(data).failed:
             made = index.events[call]["data"]
             self._expanded(index, (call, made["callId"]), made["name"], made["arguments"])
 

@@ -12,7 +12,7 @@ from loopharness.tools.execution import Execution
 from loopharness.tools.registry import Tool
 from loopspec.tape import pages, recall, spill
 from loopspec.tape.search import KINDS, query, search, search_page
-from loopspec.tape.text import text_parts, whole
+from loopspec.tape.text import outcome, text_parts, whole
 from loopspec.values import Record
 
 __all__ = ["recall_tools"]
@@ -96,7 +96,7 @@ class _Library:
 
 
 def _parts(tape: SessionTape, seq: int) -> list[spill.Part]:
-    texts = [whole(text) for text in text_parts(tape.session.events[seq]["data"]["message"]["content"])]
+    texts = [whole(text) for text in text_parts(outcome(tape.session.events[seq]["data"]).content)]
     return spill.parts(texts, lambda locator: tape.owns(seq, locator))
 
 

@@ -16,7 +16,7 @@ from loopspec.tape.digest_policy import DigestPolicy
 from loopspec.tape.entry import FORMAT_VERSION
 from loopspec.tape.index import LogIndex, arguments_of
 from loopspec.tape.recall import RECALL_TOOLS
-from loopspec.tape.text import canonical_json, one_line, origin, quoted, text_parts, units, utf8
+from loopspec.tape.text import canonical_json, one_line, origin, outcome, quoted, text_parts, units, utf8
 from loopspec.values import Json, Record, same_value
 
 STALE_VERSIONS: Final = (3, 2, 1)
@@ -64,7 +64,7 @@ def path_of(arguments: Record) -> str | None:
 def subject_of(index: LogIndex, seq: int) -> Subject | None:
     """The result at `seq` as folding sees it; `None` when no call of its own step made it."""
     data = index.events[seq]["data"]
-    call = index.call_of(data["turn"], data["step"], data["message"]["toolCallId"], seq)
+    call = index.call_of(data["turn"], data["step"], outcome(data).call_id, seq)
     if call is None:
         return None
     name, arguments = call["data"]["name"], call["data"]["arguments"]

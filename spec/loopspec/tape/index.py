@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from loopspec.tape.text import canonical_json, fingerprint, joined_text, lines_in, origin, parsed, text_parts
+from loopspec.tape.text import canonical_json, fingerprint, joined_text, lines_in, origin, outcome, parsed, text_parts
 from loopspec.values import Json, Record
 
 READ_TOOLS: Final = frozenset({"read", "read_section", "read_file"})
@@ -174,7 +174,7 @@ class LogIndex:
         """TP-65  What an original result owns: the reads of its program in order, then its own."""
         event = self.events[seq]
         data = event["data"]
-        call = self.seq_of_call(data["turn"], data["step"], data["message"]["toolCallId"], seq)
+        call = self.seq_of_call(data["turn"], data["step"], outcome(data).call_id, seq)
         if call is None:
             return []
         nested = self._tables.nested.get(call, ())
@@ -250,13 +250,13 @@ class LogIndex:
                     tables.started[_dispatch_key(data)] = root[-1]
 
     def _result(self, tables: _Tables, seq: int, data: Record) -> None:
-        message = data["message"]
-        calls = tables.calls.get((data["turn"], data["step"], message["toolCallId"]))
-        if not calls or message.get("isError") is True:
+        answered = outcome(data)
+        calls = tables.calls.get((data["turn"], data["step"], answered.call_id))
+        if not calls or answered.failed:
             return
         call = self.events[calls[-1]]["data"]
         place = (data["turn"], data["step"], seq)
-        read = _observe(call["name"], call["arguments"], message["content"], place, direct=True)
+        read = _observe(call["name"], call["arguments"], answered.content, place, direct=True)
         if read is not None:
             tables.direct[seq] = read
             tables.history.setdefault(read.identity, []).append(read)

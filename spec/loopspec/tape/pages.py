@@ -14,7 +14,7 @@ from loopspec.tape import entry, spill
 from loopspec.tape.index import LogIndex
 from loopspec.tape.recall import Found, RecallError, name_of
 from loopspec.tape.select import kind_of
-from loopspec.tape.text import compact_json, joined_text, safe_name, text_parts, whole
+from loopspec.tape.text import compact_json, joined_text, outcome, safe_name, text_parts, whole
 
 SEED: Final = law("seed", 4)
 
@@ -108,7 +108,7 @@ def _items(index: LogIndex, records: Sequence[int], view: View) -> tuple[list[st
             elif not any(block["type"] == "tool-call" for block in content):
                 lines += [f"[step {data['step']}]", "(no assistant text recorded for this step)", ""]
         elif event["type"] == "tool/result" and view == "dialogue":
-            size = len(result_text(data["message"]["content"]))
+            size = len(result_text(outcome(data).content))
             locator = entry.expand_result(seq)
             lines.append(f"[tool step {data['step']} seq {seq} · {name_of(index, seq)} · {size} chars · {locator}]")
     return lines, spoken
@@ -152,7 +152,7 @@ def step_page(
     shown: list[str] = []
     previews = False
     for seq in results:
-        failed = index.events[seq]["data"]["message"].get("isError") is True
+        failed = outcome(index.events[seq]["data"]).failed
         lines, preview = spill.shown_parts(seq, parts(seq), stored)
         previews = previews or preview
         shown += ["[error result]" if failed else "[result]", *lines]

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from loopspec.tape.entry import FORMAT_VERSION
 from loopspec.tape.index import LogIndex
-from loopspec.tape.text import origin, safe_name
+from loopspec.tape.text import origin, outcome, safe_name
 from loopspec.values import SAFE_INTEGER, Json, Record
 
 RECALL_TOOLS: Final = ("expand_result", "recall_search", "recall_step", "recall_turn")
@@ -140,5 +140,5 @@ def _by_place(index: LogIndex, arguments: Record) -> Found:
 
 def name_of(index: LogIndex, seq: int) -> str:
     """The name of the call that a result answers, as known at that point of the log (RC-13, RC-34, TP-58)."""
-    call = index.call_named(index.events[seq]["data"]["message"]["toolCallId"], seq)
+    call = index.call_named(outcome(index.events[seq]["data"]).call_id, seq)
     return "tool" if call is None else safe_name(str(call["data"]["name"]))

@@ -24,6 +24,7 @@ from loopspec.tape.text import (
     canonical_json,
     joined_text,
     label,
+    outcome,
     safe_name,
     safe_path,
     text_parts,
@@ -171,13 +172,13 @@ class Renderer:
 
     def _tool(self, seq: int) -> Tool:
         data = self._index.events[seq]["data"]
-        call_id = data["message"]["toolCallId"]
+        answered = outcome(data)
         if self._choices.tape_names_by_execution:
-            call = self._index.call_of(data["turn"], data["step"], call_id)
+            call = self._index.call_of(data["turn"], data["step"], answered.call_id)
         else:
-            call = self._index.call_named(call_id)
+            call = self._index.call_named(answered.call_id)
         name = "tool" if call is None else call["data"]["name"]
-        size = sum(map(len, text_parts(data["message"]["content"])))
+        size = sum(map(len, text_parts(answered.content)))
         return Tool(data["step"], seq, self._name(name), size)
 
     def _read(self, turn: int, read: Observation) -> Read:

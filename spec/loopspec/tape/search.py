@@ -16,7 +16,7 @@ from loopspec.tape.index import LogIndex
 from loopspec.tape.pages import result_text
 from loopspec.tape.recall import RECALL_TOOLS, RecallError
 from loopspec.tape.select import kind_of
-from loopspec.tape.text import compact_json, joined_text, origin, units
+from loopspec.tape.text import compact_json, joined_text, origin, outcome, units
 from loopspec.values import Json, Record
 
 SEED: Final = law("seed", 4)
@@ -152,10 +152,10 @@ def _answered(data: Record, turn: int, names: dict[str, str]) -> Iterator[Docume
 
 
 def _returned(data: Record, turn: int, seq: int, names: dict[str, str]) -> Iterator[Document]:
-    message = data["message"]
-    if names.get(message["toolCallId"]) not in RECALL_TOOLS:
-        kind: Kind = "tool_error" if message.get("isError") is True else "tool_output"
-        yield Document(kind, turn, data["step"], seq, result_text(message["content"]))
+    answered = outcome(data)
+    if names.get(answered.call_id) not in RECALL_TOOLS:
+        kind: Kind = "tool_error" if answered.failed else "tool_output"
+        yield Document(kind, turn, data["step"], seq, result_text(answered.content))
 
 
 # -- ranking -------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from decimal import Decimal
 from hashlib import sha256
 from json import dumps, loads
 from math import isfinite
-from typing import Final, Literal, NoReturn
+from typing import Final, Literal, NamedTuple, NoReturn
 
 from loopspec.values import Json, Record
 
@@ -210,6 +210,23 @@ def number_text(number: float) -> str:
         fraction = f".{text[1:]}" if len(text) > 1 else ""
         body = f"{text[0]}{fraction}e{'+' if power > 0 else '-'}{abs(power)}"
     return f"-{body}" if sign else body
+
+
+class Outcome(NamedTuple):
+    """What a `tool/result` answers, in either format (TP-07, S-MSG-3, S-MSG-4)."""
+
+    call_id: str
+    content: Json
+    failed: bool
+
+
+def outcome(data: Record) -> Outcome:
+    """The call, the content and the flag of a result: in the message itself, or in its one block in format 0."""
+    message = data["message"]
+    if message["role"] == "tool":
+        return Outcome(message["toolCallId"], message["content"], message.get("isError") is True)
+    block = message["content"][0]
+    return Outcome(block["toolCallId"], block["content"], block.get("isError") is True)
 
 
 def origin(event: Record) -> bool:
