@@ -30,6 +30,7 @@ class Request:
         self.messages = list(session.surface.messages)
         self.turn = session.turn
         self.foreign = session.foreign
+        self.foreign_at = session.foreign_at
         self.before = session.before
         self.cut = session.cut
 
@@ -48,6 +49,7 @@ class Session:
         self.folds: list[tuple[int, Record]] = []
         self.ids = 0
         self.foreign = False
+        self.foreign_at = 10**9
         self.before: list[Record] | None = None
         self.cut: int | None = None
         self.index = LogIndex()
@@ -108,8 +110,8 @@ class Session:
         first, last = sorted((1 + first % (len(nodes) - 1), 1 + last % (len(nodes) - 1)))
         summary = self.text("user", ["summary"], "compact-checkpoint")
         operation = {"op": "replace", "startSeq": nodes[first], "endSeq": nodes[last]}
+        self.rewrites(first)
         self.add("user/message", summary, operation, nodes[first : last + 1])
-        self.foreign = True
 
     def rewrite(self, which: int) -> None:
         """Another plugin prunes a result."""
@@ -120,8 +122,15 @@ class Session:
         data = self.events[seq]["data"]
         message = {**data["message"], "content": [{"type": "text", "text": "[pruned]"}]}
         operation = {"op": "replace", "startSeq": seq, "endSeq": seq}
+        at = self.surface.nodes.position(seq)
+        assert at is not None
+        self.rewrites(at)
         self.add("tool/result", {**data, "message": message}, operation, [seq])
+
+    def rewrites(self, at: int) -> None:
+        """Somebody else is about to replace nodes from this position on."""
         self.foreign = True
+        self.foreign_at = min(self.foreign_at, self.surface.before[at])
 
     def pre_step(self, pending: Sequence[Record]) -> None:
         if self.step == 1:
@@ -151,7 +160,7 @@ class Session:
 
     def request(self) -> None:
         self.requests.append(Request(self))
-        self.foreign, self.before, self.cut = False, None, None
+        self.foreign, self.foreign_at, self.before, self.cut = False, 10**9, None, None
 
     def resume(self) -> None:
         """All that is remembered is rebuilt from the log (INV-22)."""

@@ -124,7 +124,7 @@ FAULTS = (
         test_rules.test_a_snapshot_between_turns_goes_with_the_turn_before,
     ),
     Fault(index, "LogIndex._note", "max(self.largest_ended, self.ended_turn)", "0", sealing("t01-text-turn")),
-    Fault(index, "LogIndex._result", ' or message.get("isError") is True', "", sealing("t07-failed-reads")),
+    Fault(index, "LogIndex._result", " or answered.failed", "", sealing("t07-failed-reads")),
     Fault(index, "LogIndex._dispatch", 'if data.get("isError") is not True:', "if True:", test_rules.test_nested_reads),
     Fault(index, "LogIndex.read_before", "read.turn < turn", "read.turn <= turn", sealing("t02-read-and-reply")),
     Fault(

@@ -14,7 +14,7 @@ from loopspec.tape.config import Fold
 from loopspec.tape.digest import Source, digest
 from loopspec.tape.digest_policy import DigestPolicy
 from loopspec.tape.entry import Block, Read, Reply, Tool, render
-from loopspec.tape.seal import History, seal
+from loopspec.tape.seal import History, seal, settled
 from loopspec.tape.text import (
     canonical_json,
     label,
@@ -172,6 +172,24 @@ def test_what_is_not_searched() -> None:
     found = search.search(s.index, search.query({"query": "needle", "limit": 20}))
     assert sorted(hit.document.kind for hit in found) == ["tool_input", "tool_output", "user"]
     assert {hit.document.turn for hit in found} == {1}
+
+
+def test_where_looking_begins_changes_nothing() -> None:
+    s = Builder()
+    for _ in range(3):
+        s.user("never answered")
+        s.open()
+        s.close("aborted")
+    assert settled(s.surface, 0) == 4
+    s.open()
+    s.use("a", "bash", "{}", "x")
+    s.close()
+    s.open()
+    start = settled(s.surface, 2)
+    assert start == 4
+    plan = s.plan()
+    assert seal(s.index, s.surface, (), s.history, start=start) == plan
+    assert plan.entries != ()
 
 
 def test_steering_splits_a_turn() -> None:

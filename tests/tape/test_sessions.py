@@ -111,10 +111,12 @@ def assert_complete(session: Session, sources: tuple[int, ...], text: str) -> No
 @given(sessions())
 @common
 def test_requests(session: Session) -> None:
-    """PX-1 to PX-4, PX-6"""
+    """PX-1 to PX-4, PX-6, PX-8 (where a compaction thaws what stood ahead of entries, its seal counts too: RE-24)"""
     for first, second in zip(session.requests, session.requests[1:], strict=False):
         shared = lcp(first.messages, second.messages)
         if second.foreign:
+            own = second.cut if second.cut is not None else len(first.messages)
+            assert shared >= min(second.foreign_at, last_entry(first.messages) + 1, own), "PX-8"
             continue
         assert shared >= last_entry(first.messages) + 1, "PX-2"
         if first.turn == second.turn:

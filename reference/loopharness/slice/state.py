@@ -29,6 +29,7 @@ class SessionTape:
         self._config: Final = config
         self._store: Final = store
         self._index = LogIndex()
+        self._start = 0
         self._warned: set[tuple[int, tuple[str, ...]]] = set()
         self.folder: Final = Folder(self)
 
@@ -53,7 +54,10 @@ class SessionTape:
     def seal(self, pending: Iterable[Record], warn: Callable[[str], None]) -> int:
         """TP-30  Plan, warn, append; one synchronous block. Answers how many entries were appended."""
         session = self.session
-        plan = seal.seal(self.index, session.surface, pending, self._config.history, self.law)
+        surface = session.surface
+        # Behind an entry little is left to look at; without any replacement there is no entry to stop at.
+        self._start = 0 if surface.replacements else seal.settled(surface, self._start)
+        plan = seal.seal(self.index, surface, pending, self._config.history, self.law, self._start)
         for portion in plan.broken:
             if portion.key not in self._warned:
                 self._warned.add(portion.key)

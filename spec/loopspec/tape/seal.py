@@ -15,7 +15,17 @@ from loopspec.surface import Surface
 from loopspec.tape import entry as texts
 from loopspec.tape.entry import Block, Read, Reply, Tool
 from loopspec.tape.index import LogIndex, Observation, shown_reads
-from loopspec.tape.select import ENTRY_SOURCE, SNAPSHOT_SOURCE, Broken, Limits, Node, kind_of, node_of, select
+from loopspec.tape.select import (
+    ALWAYS_PROTECTED,
+    ENTRY_SOURCE,
+    SNAPSHOT_SOURCE,
+    Broken,
+    Limits,
+    Node,
+    kind_of,
+    node_of,
+    select,
+)
 from loopspec.tape.text import (
     PATH_LIMIT,
     WINDOW_LIMIT,
@@ -72,15 +82,18 @@ def seal(
     pending: Iterable[Record] = (),
     policy: History = DEFAULT,
     choices: Law = SEED,
+    start: int = 0,
 ) -> Plan:
     """2.5  What a first step with these pending messages seals. `index` is that of the whole log.
+
+    `start` is a position up to which `settled` has looked; it saves time and changes nothing.
 
     Raises `ValueError` for a cap that is not allowed (TP-70).
     """
     texts.check_cap(policy.entry_max_chars)
     limits = Limits(index.last_end, index.largest_ended - policy.keep_recent_turns)
     renewed = any(is_snapshot(message) for message in pending)
-    nodes = behind_tape(surface, index)
+    nodes = behind_tape(surface, index, start)
     chosen = select(nodes, limits, renewed=renewed, by_multiset=choices.tape_pairs_by_multiset)
     render = Renderer(index, choices)
     return Plan(tuple(render.entry(segment, policy.entry_max_chars) for segment in chosen.segments), chosen.broken)
@@ -92,10 +105,20 @@ def is_snapshot(message: Record) -> bool:
     return bool(source.get("kind") == SNAPSHOT_SOURCE)
 
 
-def behind_tape(surface: Surface, index: LogIndex) -> list[Node]:
+def settled(surface: Surface, start: int) -> int:
+    """The position of the first node, from `start` on, that sealing could ever take (TP-11).
+
+    The answer stays true for longer surfaces until something on the surface is replaced.
+    """
+    while start < len(surface.nodes) and kind_of(surface.events[start]) in ALWAYS_PROTECTED:
+        start += 1
+    return start
+
+
+def behind_tape(surface: Surface, index: LogIndex, start: int = 0) -> list[Node]:
     """The nodes behind the frozen prefix (TP-14), found from the end."""
     found: list[Node] = []
-    for at in range(len(surface.nodes) - 1, -1, -1):
+    for at in range(len(surface.nodes) - 1, start - 1, -1):
         event = surface.events[at]
         if kind_of(event) == "entry":
             break

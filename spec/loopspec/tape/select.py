@@ -25,6 +25,10 @@ WORK: Final[frozenset[Kind]] = frozenset({"assistant", "result"})
 """What a model and its tools said: the only thing, with dead snapshots, that is ever sealed."""
 
 
+ALWAYS_PROTECTED: Final[frozenset[Kind]] = frozenset({"system", "developer", "human", "context", "entry"})
+"""TP-11  What is never sealed, wherever it stands."""
+
+
 class Node(NamedTuple):
     """One surface node, reduced to what sealing asks about it.
 
