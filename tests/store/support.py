@@ -13,16 +13,18 @@ from typing import Any
 import anyio
 import zstandard
 
-from loopconform.check import Options, check_file
 from loopharness.agent import AgentOptions
 from loopharness.gate import Gate
 from loopharness.harness import Harness, open_harness
 from loopharness.model.scripted import Response, ScriptedAdapter
+from loopharness.store.container import MAGIC
+from loopharness.store.container import rows as walk
 from loopharness.store.files import Files
 from loopharness.store.layout import Compression
 from loopharness.store.memory import MemoryFiles
 from loopharness.store.service import SessionPersistence
 from loopharness.tools.registry import define_tool
+from loopspec.log.grammar import Judge
 from loopspec.profile import Profile
 
 ROOT = Path("/sessions")
@@ -103,7 +105,7 @@ async def stored(
 
 def rows(content: bytes) -> list[dict[str, Any]]:
     """The rows of a file, without any code of ours."""
-    if content[:4] == b"\x28\xb5\x2f\xfd":
+    if content[:4] == MAGIC:
         content = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(content), read_across_frames=True).read()
     return [json.loads(line) for line in content.split(b"\n") if line]
 
@@ -118,13 +120,24 @@ def log_of(files: MemoryFiles, session_id: str = "main") -> bytes:
     return files.content(path)
 
 
-def verdict(content: bytes, folder: Path, session_format: int, *, plain: bool = False) -> tuple[str, tuple[Any, ...]]:
-    """What the checker says of a file with this content: verdict and errors."""
-    name = f"session{'.v4' if session_format == 4 else ''}.jsonl{'' if plain else '.zstd'}"
-    path = folder / name
-    path.write_bytes(content)
-    report = check_file(path, Options(profile="seed"))
-    return report.verdict, tuple(finding for finding in report.findings if finding.level == "E")
+def must_be_legal(header: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> None:
+    """Every rule of the checker that is an error, on the events as they are."""
+    judge = Judge()
+    found = list(judge.header(dict(header)))
+    for line, event in enumerate(events, start=2):
+        found += judge.event(dict(event), line, 0, 0)
+    found += judge.finish()
+    errors = [item for item in found if item.level == "E"]
+    assert errors == []
+    assert judge.event_rows == len(events)
+
+
+def must_be_legal_file(content: bytes) -> None:
+    """The same for the bytes of a file: whole frames or whole rows, and nothing else in it."""
+    kinds = {type(item).__name__ for item in walk(io.BytesIO(content), zstd=content[:4] == MAGIC)}
+    assert "Damage" not in kinds
+    header, *stored_rows = rows(content)
+    must_be_legal(header, stored_rows)
 
 
 def types(events: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -68,6 +68,7 @@ class Opener:
         if stored.version != wanted:
             migrated = self._migrated(stored, artifact)
             return Viewed(freeze(migrated.header), _frozen(migrated.events), 0, stored.torn)
+        _check_surface(stored, str(artifact.path))
         added = _frozen(closers(stored.dialect, last_open_work(stored.events)))
         return Viewed(stored.header, stored.events + added, len(added), stored.torn)
 

@@ -270,7 +270,8 @@ class _Reading:
         """Damage in the middle, or, by the leave of the caller, an end that was never committed (S-DSK-20)."""
         if not self.drop_bad_tail or self.ends_turn_later(rest):
             raise SessionPersistenceCorruptionError(
-                f"{self.name}: line {bad.line}: {bad.reason}. The {len(self.events)} events before it are legal",
+                f"{self.name}: line {bad.line}: {bad.reason}. The {len(self.events)} events before it are sound; "
+                f"`loopspec check {self.name}` says more",
                 bad.line,
             )
         if bad.frame == 0:
@@ -314,8 +315,8 @@ def _header(raw: RawRow, name: str) -> FrozenDict:
     if not isinstance(value, dict) or value.get("type") != "session":
         raise SessionPersistenceCorruptionError(f"{name}: line 1: this is no session header", 1)
     version = value.get("version")
-    if type(version) is not int or version < 0:
-        raise SessionPersistenceCorruptionError(f"{name}: line 1: version must be a non-negative integer", 1)
+    if type(version) is not int:
+        raise SessionPersistenceCorruptionError(f"{name}: line 1: version must be an integer", 1)
     return _frozen(value)
 
 
