@@ -1,19 +1,28 @@
 """A conversation with one agent, watched: every durable record and live event in the order in which it happens.
 
-Records read `S turn/start 1`, events `E agent/status running`, what a test marks itself `-- sent`. Listeners can be
-given to single lines of the trace (`at`), so that a test can act inside exactly that window.
+Records read `S turn/start 1`, events `E agent/status running`, what a test marks itself `-- sent`.
+
+A test acts inside one exact window. `at` is the window of a line of the trace, `during` and `hold` that of an awaited
+event, `hold_point` an await point of the driver that no listener can reach, `refuse` vetoes a record. Each of them
+is good for one time.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 from loopharness.agent import Agent, AgentOptions, user_message
 from loopharness.frozen import FrozenDict
+from loopharness.gate import Gate
 from loopharness.harness import Harness, open_harness
-from loopharness.model.scripted import Response, ScriptedAdapter
+from loopharness.model.scripted import Response, ScriptedAdapter, text
+from loopharness.model.service import AdapterHandle
+from loopharness.tools.execution import Execution
+from loopharness.tools.registry import define_tool
+from loopspec.kernel.machine import Answer
 from loopspec.profile import Profile
 
 LIVE_EVENTS = (
@@ -32,13 +41,26 @@ def message(id: str) -> dict[str, Any]:
     return {**user_message(id), "id": id}
 
 
+def stalled(gate: Gate, words: str = "Half an answer.") -> Response:
+    """An answer that stops at a gate behind its first piece of text."""
+    start, delta, *rest = text(words)
+    return [start, delta, gate, *rest]
+
+
+class Veto(Exception):
+    """What a refused append raises."""
+
+
 class Conversation:
     """One agent, its model's script, and the trace so far."""
 
     def __init__(self, harness: Harness, adapter: ScriptedAdapter) -> None:
         self.harness = harness
         self.adapter = adapter
+        self.route: AdapterHandle = harness.llm.register_adapter(["mock"], adapter)
         self.agent: Agent
+        self.gate = Gate()
+        """Where the first turn of a `busy` conversation stands, in mid-stream."""
         self.trace: list[str] = []
         self._reactions: list[tuple[str, Callable[[], object]]] = []
         harness.context.on("session/event", self._record)
@@ -49,12 +71,69 @@ class Conversation:
         """Run `act` once, inside the window of the next trace line that begins with `line`."""
         self._reactions.append((line, act))
 
+    def during(self, name: str, act: Callable[[], object], answer: Any = None) -> None:
+        """Run `act` inside the next dispatch of an awaited event, then answer `answer`, or let the others answer."""
+
+        def listener(*arguments: Any) -> Any:
+            remove()
+            act()
+            return _answered(answer, arguments)
+
+        remove = self.harness.on(name, listener)
+
+    def hold(self, name: str, answer: Any = None) -> Gate:
+        """Hold the next dispatch of an awaited event; then the same. An exception as the answer is raised."""
+        gate = Gate()
+
+        async def listener(*arguments: Any) -> Any:
+            remove()
+            await gate.enter()
+            said = _answered(answer, arguments)
+            return await said if inspect.isawaitable(said) else said
+
+        remove = self.harness.on(name, listener)
+        return gate
+
+    def hold_point(self, point: str) -> Gate:
+        """Hold the driver at its next await point of this name, before anything runs for it."""
+        gate, hooks = Gate(), self.agent._hooks
+        hook = hooks[point]
+
+        async def held(*arguments: Any) -> Answer:
+            hooks[point] = hook
+            await gate.enter()
+            return await hook(*arguments)
+
+        hooks[point] = held
+        return gate
+
+    def refuse(self, line: str) -> None:
+        """Veto the next record whose trace line begins with `line`."""
+
+        def listener(mode: str, name: str, arguments: Any, key: object) -> None:
+            if name == "session/event" and record_line(arguments[1]).startswith(line):
+                remove()
+                raise Veto(line)
+
+        remove = self.harness.on("internal/dispatch", listener)
+
+    def tool(self, name: str, body: Callable[[Execution], Any] | None = None, **more: Any) -> Callable[[], None]:
+        """Register a tool; its body gets the execution and may be synchronous."""
+
+        async def run(arguments: Any, execution: Execution) -> Any:
+            answer = None if body is None else body(execution)
+            answer = await answer if inspect.isawaitable(answer) else answer
+            return answer if isinstance(answer, str) else "fine"
+
+        made = define_tool(name, f"The tool {name}.", {"type": "object"}, run, **more)
+        return self.harness.tools.register(made, self.harness.context)
+
     def mark(self, text: str) -> None:
         """Note where the test itself is."""
         self.trace.append(f"-- {text}")
 
     def _record(self, session: object, event: FrozenDict) -> None:
-        self._line(f"S {event['type']}{record_detail(event)}")
+        self._line(record_line(event))
 
     def _event(self, name: str, payload: Mapping[str, Any]) -> None:
         self._line(f"E {name}{event_detail(name, payload)}")
@@ -98,10 +177,52 @@ class Conversation:
         reasons = [data["reason"] for data in self.records("turn/end")]
         return [r["kind"] + (f" {r['reason']['kind']}" if r["kind"] == "aborted" else "") for r in reasons]
 
+    def statuses(self) -> list[str]:
+        """The changes of status so far."""
+        return [line.removeprefix("E agent/status ") for line in self.trace if line.startswith("E agent/status")]
+
+    def count(self, line: str) -> int:
+        """How many lines of the trace begin with `line`."""
+        return sum(entry.startswith(line) for entry in self.trace)
+
+    def since(self, line: str) -> list[str]:
+        """The trace behind the first line that begins with `line`."""
+        return self.trace[next(i for i, entry in enumerate(self.trace) if entry.startswith(line)) + 1 :]
+
+    def asked(self, request: int) -> list[str]:
+        """What the model was told in one request (0 is the first): the texts of its messages, calls and results."""
+        return [_told(message) for message in self.adapter.requests[request]["messages"]]
+
+    async def idle(self) -> None:
+        """Wait until the agent is idle."""
+        await self.agent.when_idle()
+
+    async def release(self) -> None:
+        """Let the held stream of a `busy` conversation go on, and wait until the agent is idle."""
+        self.gate.open()
+        await self.idle()
+
     def pending(self) -> tuple[list[str], list[str]]:
         """The ids that wait: next-step, next-turn."""
         inbox = self.agent.inbox
         return [m["id"] for m in inbox.next_step], [m["id"] for m in inbox.next_turn]
+
+
+def _answered(answer: Any, arguments: tuple[Any, ...]) -> Any:
+    if isinstance(answer, Exception):
+        raise answer
+    if answer is not None:
+        return answer
+    return arguments[-1]() if callable(arguments[-1]) else None
+
+
+def _told(message: Mapping[str, Any]) -> str:
+    return " ".join(str(block.get("text", block.get("name", block["type"]))) for block in message["content"])
+
+
+def record_line(event: FrozenDict) -> str:
+    """The trace line of a record."""
+    return f"S {event['type']}{record_detail(event)}"
 
 
 def record_detail(event: FrozenDict) -> str:
@@ -156,12 +277,30 @@ async def conversation(
     always: Response | None = None,
     profile: Profile = "seed",
     session_format: int = 0,
+    header: Mapping[str, Any] | None = None,
+    events: tuple[FrozenDict, ...] = (),
     **options: Any,
 ) -> AsyncIterator[Conversation]:
-    """A harness with one agent `main` on a scripted model; the agent's prompt is empty and it has no tools."""
+    """A harness with one agent `main` on a scripted model; the agent's prompt is empty and it has no tools.
+
+    `header` and `events` are those of a session that is taken up again.
+    """
     async with open_harness(profile, session_format, now=lambda: 1000) as harness:
         adapter = ScriptedAdapter([*script], always=always, **options)
-        harness.llm.register_adapter(["mock"], adapter)
         talk = Conversation(harness, adapter)
-        talk.agent = await harness.create_agent("main", AgentOptions(provider="mock", model="m1"))
+        model = AgentOptions(provider="mock", model="m1")
+        talk.agent = await harness.create_agent("main", model, header=header, events=events)
+        yield talk
+        assert not adapter.misses
+
+
+@asynccontextmanager
+async def busy(*script: Response, always: Response | None = None, **more: Any) -> AsyncIterator[Conversation]:
+    """A conversation whose first turn, with prompt `a`, stands in mid-stream at `talk.gate`. Its trace begins here."""
+    gate = Gate()
+    async with conversation(stalled(gate), *script, always=always or text("Fine."), **more) as talk:
+        talk.gate = gate
+        talk.followup("a")
+        await gate.reached()
+        talk.trace.clear()
         yield talk
