@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from loopspec.log.acceptance import ENTRIES
 from loopspec.log.compare import INHERITED, REQUESTS
 from loopspec.log.grammar import RULES
 from loopspec.log.rule import ANY, DAMAGE, END, HEADER, LEVEL_NAMES, Level
@@ -32,6 +33,11 @@ def rule_entries() -> list[Entry]:
     return sorted(entries, key=lambda entry: int(entry.id.removeprefix("S-LNT-")))
 
 
+def acceptance_entries() -> list[Entry]:
+    """What is said of a whole run (`loopspec.log.acceptance`)."""
+    return [Entry(entry.id, entry.level, entry.sentence, (0, 4), "the whole log") for entry in ENTRIES]
+
+
 _WORDS = {ANY: "every row", END: "the end of the log", HEADER: "the header row", DAMAGE: "the file's bytes"}
 
 
@@ -49,7 +55,8 @@ def markdown() -> str:
         "What `loopspec check` asks of a log. Written by `python -m loopconform.catalogue`; the sentences are those",
         "of the rule functions in `rules/`. From 105 on the rules are our own additions. Level *undecided* is no",
         "statement about the log. Rules 72 and 105 bind our own logs; under another profile than `seed` they are",
-        "warnings.",
+        "warnings. `S-ACC` follows the loop machines along the log under the law of the profile (`acceptance.py` says",
+        "what a log can prove).",
         "",
         "| Rule | Level | Formats | Looks at | It says |",
         "|---|---|---|---|---|",
@@ -57,7 +64,7 @@ def markdown() -> str:
     lines += [
         f"| {entry.id} | {LEVEL_NAMES[entry.level]} | {', '.join(map(str, entry.formats))} "
         f"| {entry.looks_at} | {entry.sentence} |"
-        for entry in rule_entries()
+        for entry in (*rule_entries(), *acceptance_entries())
     ]
     return "\n".join(lines) + "\n"
 

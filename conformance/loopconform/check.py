@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 from loopconform.container import ROW_LIMIT
 from loopconform.findings import FINDING_LIMIT, FileReport, Finding, RunReport, Verdict, finding
 from loopconform.reader import ReadRow, is_log_name, looks_like_log, read
+from loopspec.log.acceptance import Acceptance, law_of
 from loopspec.log.compare import Placed, compare_inherited, compare_requests, events_of
 from loopspec.log.damage import Damage
 from loopspec.log.grammar import Judge
@@ -44,11 +45,15 @@ _BLIND = frozenset(
 
 
 class Options(NamedTuple):
-    """How to check: profile, size limit of a row in bytes, rules to leave out (tests only)."""
+    """How to check: profile, size limit of a row in bytes, rules to leave out (tests only), and whether to accept.
+
+    `accept`: also follow the loop machines along the log (`loopspec.log.acceptance`).
+    """
 
     profile: Profile = "seed"
     row_limit: int = ROW_LIMIT
     disabled: frozenset[str] = frozenset()
+    accept: bool = True
 
 
 class _Checked(NamedTuple):
@@ -114,7 +119,7 @@ def _check(path: Path, options: Options, shown: str) -> _Checked:
     notes = _Notes(shown)
     header: dict[str, Any] | None = None
     try:
-        header = _feed(judge, read(path, row_limit=options.row_limit), notes)
+        header = _feed(judge, read(path, row_limit=options.row_limit), notes, options)
     except (OSError, ValueError) as error:
         # ValueError: a path that no file can have, such as one with a NUL character
         message = f"cannot be read: {getattr(error, 'strerror', None) or error}"
@@ -141,10 +146,12 @@ class _Notes:
         self.dropped = 0
         self.levels: set[str] = set()
         self.torn = False
+        self.broken = False
 
     def add(self, violations: Iterable[Violation]) -> None:
         for violation in violations:
             self.levels.add(violation.level)
+            self.broken = self.broken or violation.level in ("E", "U")
             if len(self.kept) < FINDING_LIMIT:
                 self.kept.append(finding(self.file, violation))
             else:
@@ -162,15 +169,16 @@ class _Notes:
         return "warnings" if "W" in self.levels else "clean"
 
 
-def _feed(judge: Judge, items: Iterable[ReadRow | Damage], notes: _Notes) -> dict[str, Any] | None:
-    """Feed a log to the judge; the header row when there was one."""
+def _feed(judge: Judge, items: Iterable[ReadRow | Damage], notes: _Notes, options: Options) -> dict[str, Any] | None:
+    """Feed a log to the judge, and to the loop machines as long as no row is wrong; the header when there was one."""
     header: dict[str, Any] | None = None
+    acceptance: Acceptance | None = None
     bad_rows = 0
     string_open = False
     for item in items:
         if isinstance(item, Damage):
             if item.kind in ("torn-frame", "torn-row"):
-                notes.torn = True
+                notes.torn = notes.broken = True
             notes.add(judge.damage(item))
             if item.kind in _BLIND:
                 judge.lost_row(item.line, undecided=True)
@@ -196,10 +204,20 @@ def _feed(judge: Judge, items: Iterable[ReadRow | Damage], notes: _Notes) -> dic
             notes.add(judge.header(header))
             if not judge.supported:
                 return header
+            if options.accept:
+                acceptance = Acceptance(header, law_of(options.profile, 4 if header["version"] == 4 else 0))
         elif header is not None:
             notes.add(judge.event(item.value, item.line, item.frame, item.offset))
+            if acceptance is not None:
+                # A log that breaks a rule of its rows is no record of a run: that finding says it better.
+                if acceptance.done or notes.broken or not judge.certain:
+                    acceptance = None
+                else:
+                    notes.add(acceptance.event(item.value, item.line))
     if header is not None:
         notes.add(judge.finish())
+        if acceptance is not None and not notes.broken and judge.certain:
+            notes.add(acceptance.finish())
     return header
 
 

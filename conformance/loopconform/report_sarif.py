@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from loopconform.catalogue import rule_entries
+from loopconform.catalogue import acceptance_entries, rule_entries
 from loopconform.findings import Finding, RunReport
 from loopconform.plain import printable, uri
 from loopspec.log.rule import Level
@@ -26,7 +26,7 @@ def document(report: RunReport, version: str) -> dict[str, Any]:
     """The SARIF log as JSON values."""
     findings = [found for item in report.files for found in item.findings]
     used = {found.rule for found in findings}
-    rules = [entry for entry in rule_entries() if entry.id in used]
+    rules = [entry for entry in (*rule_entries(), *acceptance_entries()) if entry.id in used]
     places = {entry.id: at for at, entry in enumerate(rules)}
     not_examined = [(item.file, item.message or item.verdict) for item in report.files if item.message]
     notifications = [

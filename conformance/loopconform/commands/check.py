@@ -39,8 +39,9 @@ _MIB = 1024 * 1024
     type=click.Choice(PROFILES),
     default="seed",
     show_default=True,
-    help="What to measure by: 'seed' is the full list; 'dsh-0.1' and 'dsh-0.1.7' turn rules that bind only our own "
-    "logs into warnings; 'snapshot' reads normalised test logs without seq and time.",
+    help="What to measure by, rules of rows and the law of the loop: 'seed' is the full list; 'dsh-0.1' and "
+    "'dsh-0.1.7' are the published loops, and turn rules that bind only our own logs into warnings; 'snapshot' reads "
+    "normalised test logs without seq and time.",
 )
 @click.option(
     "--requests",
@@ -53,6 +54,13 @@ _MIB = 1024 * 1024
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Verdicts declared beforehand: YAML, `log: torn`. Such a log does not fail the run; a stale line does.",
+)
+@click.option(
+    "--accept/--no-accept",
+    default=True,
+    show_default=True,
+    help="Also follow the loop itself along each log: could any run, for any environment, have written it? It finds "
+    "what no rule of single rows sees: turns without a cause, unclaimed batches, lost wakes.",
 )
 @click.option("--strict", is_flag=True, help="Let warnings fail the run too.")
 @click.option("--all", "everything", is_flag=True, help="Show every finding, information too.")
@@ -67,6 +75,7 @@ def command(
     profile: str,
     requests: Path | None,
     expect: Path | None,
+    accept: bool,
     strict: bool,
     everything: bool,
     output: Path | None,
@@ -78,7 +87,7 @@ def command(
     Every row of every log is read once and held against about a hundred rules. For each broken rule you get the file,
     the line, the rule, the reason, and what would have been legal. An empty selection is never a success.
     """
-    options = Options(cast(Profile, profile), max_row * _MIB)
+    options = Options(cast(Profile, profile), max_row * _MIB, accept=accept)
     progress = None if no_progress or not sys.stderr.isatty() else _bar
     try:
         declared = {} if expect is None else expectations.load(expect)

@@ -128,6 +128,11 @@ class Judge:
         return self._rows
 
     @property
+    def certain(self) -> bool:
+        """Every row so far has its place: none was lost, none has a wrong seq."""
+        return self._break is None
+
+    @property
     def inherited(self) -> int:
         """How many leading events came from the parent session, as far as the rows so far say."""
         return self._log.inherited
