@@ -149,8 +149,30 @@ def test_retries_are_counted_in_their_step(written: Path) -> None:
         (1, "RATE_LIMIT"),
         (2, "TRANSPORT"),
     ]
-    assert len(of(rows, "assistant/attempt")) == 3
+    attempts = of(rows, "assistant/attempt")
+    assert len(attempts) == 3
+    assert [record.get("chunk", {}).get("type") for record in attempts[1]["stream"]] == ["block-start", None, "finish"]
     assert ends(rows) == ["completed", "error"]
+
+
+def test_retries_end_with_their_budget(tmp_path: Path) -> None:
+    script = """
+answers: [{fail: a}, {fail: b}, never said]
+listeners: {request-error: [{retry: 1}]}
+steps: [{followup: x}]
+"""
+    result, rows = played(tmp_path, script)
+    assert result.exit_code == 0
+    assert "answers[3]: nobody asked for this answer" in result.output
+    assert [data["failure"]["message"] for data in of(rows, "llm/retry")] == ["a"]
+    assert of(rows, "turn/end")[0]["reason"]["error"]["message"] == "b"
+
+
+def test_answers_that_ran_out_are_not_asked_for_again(tmp_path: Path) -> None:
+    result, rows = played(tmp_path, "listeners: {request-error: [{retry: 2}]}\nsteps: [{followup: x}]\n")
+    assert result.exit_code == 1
+    assert "the script has no answer, but the model was asked once" in result.output
+    assert of(rows, "llm/retry") == []
 
 
 def test_steering_joins_at_the_next_step(written: Path) -> None:

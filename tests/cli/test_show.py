@@ -7,6 +7,7 @@ import json
 import random
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -103,8 +104,9 @@ def test_ends_attempts_and_retries_are_told(tmp_path: Path) -> None:
     ],
 )
 def test_messages_that_were_claimed_and_lost_are_listed(tmp_path: Path, listener: str, why: str) -> None:
-    steps = "[{inject: {text: a hint, id: hint}}, {followup: {text: hello, id: hello}}]"
-    log = played(tmp_path, f"answers: [a]\nlisteners: {{pre-step: [{listener}]}}\nsteps: {steps}\n")
+    first = "{inject: {text: a hint, id: hint}}, {followup: {text: hello, id: hello}}"
+    steps = f"[{first}, {{wait: idle}}, {{followup: again}}]"
+    log = played(tmp_path, f"answers: [a, b]\nlisteners: {{pre-step: [{listener}]}}\nsteps: {steps}\n")
     lost = [line for line in told(log) if line.startswith("lost")]
     assert lost == [f"lost  hint “a hint”  · {why}", f"lost  hello “hello”  · {why}"]
 
@@ -212,6 +214,15 @@ def test_every_captured_request_of_a_real_log_is_told(path: Path) -> None:
     lines = list(request_lines(stored.header, stored.events))
     tail = [line.text.split(", ")[1].split()[0] for line in lines][-len(wanted) :] if wanted else []
     assert tail == [str(len(request["messages"])) for request in wanted][-len(tail) :]
+    if len(lines) == len(wanted):
+        prefixes = [line.children[0].text.split(" as in ")[0] for line in lines[1:]]
+        assert prefixes == [shared_words(one["messages"], two["messages"]) for one, two in pairwise(wanted)]
+
+
+def shared_words(one: list[Any], two: list[Any]) -> str:
+    """How many leading messages are equal, in words."""
+    number = next((at for at, pair in enumerate(zip(one, two, strict=False)) if pair[0] != pair[1]), len(one))
+    return "no message" if not number else "the first message" if number == 1 else f"the first {number} messages"
 
 
 # -- broken logs -----------------------------------------------------------------------------------------------

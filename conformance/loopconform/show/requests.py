@@ -60,7 +60,8 @@ def _shared(messages: Sequence[Any], earlier: Sequence[Any]) -> int:
 
 
 def _sharing(shared: int, now: int, before: int) -> Line:
-    text = f"the first {count(shared, 'message')} as in the request before, {now - shared:,} new"
+    same = "no message" if not shared else "the first message" if shared == 1 else f"the first {shared:,} messages"
+    text = f"{same} as in the request before, {now - shared:,} new"
     if shared == before:
         return Line(None, "good", "prefix", text)
     return Line(
