@@ -28,6 +28,7 @@ bench: $(READY)        ## every figure in one run; ONLY="loop explore" picks som
 
 documents: $(READY)    ## write the generated documents anew
 	$(BIN)/python -m loopconform.clauses
+	$(BIN)/python -m loopconform.crash_table
 
 interop: $(READY)      ## exchange sessions with the published npm packages (installed outside of the checkout)
 	tests/interop/node/install.sh
