@@ -20,7 +20,7 @@ from loopharness.signal import Signal
 
 FIELD_CASES = Path(__file__).parent / "field-cases"
 KEY = "sk-0123456789abcdef-secret"
-GUARD = 60
+GUARD = 30
 """Seconds after which a test that hangs is ended. No test measures time with it."""
 
 _names = itertools.count(1)
