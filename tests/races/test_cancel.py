@@ -1,0 +1,561 @@
+"""Cancel against delivery, and the windows of a turn in which it may fall (agent-loop 19.3 and 5.1).
+
+LR-050 to LR-062, CW1 to CW21. `behind` is the trace from the window to the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+from tests.harness.conversation import Conversation, busy, conversation, message
+from tests.races.staging import BOTH, HOOK, LATER, PARENT, REJECT, RETRY, USER, Planned, ran
+
+from loopharness.gate import Gate
+from loopharness.model.scripted import fail, text, tool_calls
+from loopspec.profile import Profile
+
+pytestmark = pytest.mark.anyio
+
+FINE = text("Fine.")
+CALL = tool_calls(("c1", "work", {}), say="Wait.")
+CALLS = tool_calls(("c1", "work", {}), ("c2", "work", {}))
+IDLE = "E agent/status idle"
+ABORTED = ["S turn/end 1 aborted user", IDLE]
+CLOSED = ["S step/end 1.1", *ABORTED]
+
+
+# --- against delivery ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@BOTH
+async def test_lr_050_a_cancel_of_an_idle_agent_with_empty_lists(profile: Profile, keep: bool) -> None:
+    """Nothing happens, and nothing is armed: the next prompt runs."""
+    async with conversation(FINE, profile=profile) as talk:
+        talk.agent.cancel(USER, keep_inbox=keep)
+        assert talk.trace == []
+        talk.followup("a")
+        await talk.idle()
+        assert talk.ends() == ["completed"]
+
+
+@BOTH
+async def test_lr_051_a_clearing_cancel_of_an_idle_agent(profile: Profile) -> None:
+    """Both lists are cleared, with records and events, next-step first; the status stays."""
+    async with conversation(profile=profile) as talk:
+        talk.inject("s")
+        talk.agent.send(message("q"), "next-turn", False)
+        talk.trace.clear()
+        talk.agent.cancel(USER)
+        assert talk.trace == [
+            "S agent/inbox/spliced next-step 0 -1 canceled",
+            "E agent/inbox/discarded s",
+            "S agent/inbox/spliced next-turn 0 -1 canceled",
+            "E agent/inbox/discarded q",
+        ]
+        assert talk.agent.status == "idle"
+
+
+@BOTH
+async def test_lr_052_a_keeping_cancel_right_after_a_waking_send(profile: Profile) -> None:
+    """There is nothing to keep: the batch was claimed, and is lost with its turn."""
+    async with conversation(profile=profile) as talk:
+        talk.followup("a")
+        talk.agent.cancel(USER, keep_inbox=True)
+        await talk.idle()
+        assert talk.ends() == ["aborted user"]
+        assert talk.batches() == []
+        assert talk.pending() == ([], [])
+        assert talk.count("E agent/inbox/discarded") == 0
+
+
+@BOTH
+async def test_lr_053_a_clearing_cancel_right_after_two_waking_sends(profile: Profile) -> None:
+    """The first is lost with its turn, which has no step; the second is discarded."""
+    async with conversation(profile=profile) as talk:
+        talk.followup("a")
+        talk.followup("b")
+        talk.agent.cancel(USER)
+        await talk.idle()
+        assert talk.ends() == ["aborted user"]
+        assert talk.batches() == []
+        assert [line for line in talk.trace if "discarded" in line] == ["E agent/inbox/discarded b"]
+
+
+@BOTH
+async def test_lr_054_a_clearing_cancel_while_the_agent_becomes_running(profile: Profile) -> None:
+    """No turn opens, the message is discarded, and whoever waits for idleness is answered."""
+    async with conversation(profile=profile) as talk:
+        talk.at("E agent/status running", lambda: talk.agent.cancel(USER))
+        talk.followup("a")
+        await talk.idle()
+        assert talk.since("E agent/status running") == [
+            "S agent/inbox/spliced next-turn 0 -1 canceled",
+            "E agent/inbox/discarded a",
+            IDLE,
+        ]
+
+
+@pytest.mark.parametrize("later", [False, True])
+@BOTH
+async def test_lr_055_the_same_and_then_a_followup(profile: Profile, later: bool) -> None:
+    """Inside the window or later in the same tick: the driver ends without a turn, the replay opens turn 1."""
+    async with conversation(FINE, profile=profile) as talk:
+        send = (lambda: None) if later else (lambda: talk.followup("b"))
+        talk.at("E agent/status running", lambda: (talk.agent.cancel(USER), send()))
+        talk.followup("a")
+        assert talk.agent.status == "running"
+        if later:
+            talk.followup("b")
+        await talk.idle()
+        assert talk.batches() == [(1, 1, ["b"])]
+        assert talk.statuses() == ["running", "idle", "running", "idle"]
+
+
+@BOTH
+async def test_lr_055_the_same_with_a_keeping_cancel(profile: Profile) -> None:
+    """The kept message is turn 1, the other one turn 2."""
+    async with conversation(FINE, FINE, profile=profile) as talk:
+        cancel = lambda: (talk.agent.cancel(USER, keep_inbox=True), talk.followup("b"))  # noqa: E731
+        talk.at("E agent/status running", cancel)
+        talk.followup("a")
+        await talk.idle()
+        assert talk.batches() == [(1, 1, ["a"]), (2, 1, ["b"])]
+        assert talk.ends() == ["completed", "completed"]
+
+
+@BOTH
+async def test_lr_056_a_clearing_cancel_and_a_followup_before_the_pre_step_verdict(profile: Profile) -> None:
+    """The turn aborts without a step; the new prompt is the next turn."""
+    async with conversation(FINE, profile=profile) as talk:
+        gate = talk.hold("agent/pre-step")
+        talk.followup("a")
+        await gate.reached()
+        talk.agent.cancel(USER)
+        talk.followup("b")
+        gate.open()
+        await talk.idle()
+        assert talk.ends() == ["aborted user", "completed"]
+        assert talk.batches() == [(2, 1, ["b"])]
+
+
+@BOTH
+async def test_lr_057_a_clearing_cancel_of_a_turn_with_steering(profile: Profile) -> None:
+    """The steering is discarded, and never comes back as a prompt."""
+    async with busy(profile=profile) as talk:
+        talk.steer("s")
+        talk.agent.cancel(USER)
+        await talk.release()
+        assert talk.count("E agent/inbox/discarded s") == 1
+        assert talk.pending() == ([], [])
+        assert ran(talk) == [["a"]]
+        assert talk.statuses() == ["idle"]
+
+
+@BOTH
+async def test_lr_058_a_keeping_cancel_of_a_turn_with_steering(profile: Profile) -> None:
+    """The steering stays where it is, and rides in front of the next wake."""
+    async with busy(profile=profile) as talk:
+        talk.steer("s")
+        talk.agent.cancel(USER, keep_inbox=True)
+        await talk.release()
+        assert talk.pending() == (["s"], [])
+        talk.followup("b")
+        await talk.idle()
+        assert talk.batches()[1:] == [(2, 1, ["s", "b"])]
+
+
+@BOTH
+async def test_lr_059_two_cancels_with_different_causes(profile: Profile) -> None:
+    """The first is recorded, and its very object is the signal's reason."""
+    async with busy(profile=profile) as talk:
+        talk.agent.cancel(HOOK)
+        talk.agent.cancel(PARENT, keep_inbox=True)
+        talk.agent.cancel(USER)
+        assert talk.agent.signal.reason is HOOK
+        await talk.release()
+        (end,) = talk.records("turn/end")
+        assert end["reason"] == {"kind": "aborted", "reason": {"kind": "hook", "reason": "policy"}}
+
+
+@BOTH
+async def test_lr_060_somebody_waits_for_idleness_already(profile: Profile) -> None:
+    """A cancel before any step answers him."""
+    answered: list[str] = []
+    async with conversation(profile=profile) as talk, anyio.create_task_group() as group:
+
+        async def wait(*, task_status: anyio.abc.TaskStatus[None]) -> None:
+            task_status.started()
+            await talk.idle()
+            answered.append(talk.agent.status)
+
+        gate = talk.hold("agent/pre-step")
+        talk.followup("a")
+        await group.start(wait)
+        await gate.reached()
+        assert answered == []
+        talk.agent.cancel(USER)
+        gate.open()
+    assert answered == ["idle"]
+
+
+@BOTH
+async def test_lr_061_a_clearing_cancel_from_the_observer_of_another_session(profile: Profile) -> None:
+    """Appends are guarded per session: it clears and aborts at once."""
+    async with busy(profile=profile) as talk:
+        talk.followup("q")
+        other = await talk.harness.create_agent("other")
+
+        def observe(session: Any, event: Any) -> None:
+            if session is other.session:
+                talk.agent.cancel(USER)
+                talk.mark(f"pending {talk.pending()}, aborted {talk.agent.signal.aborted}")
+
+        remove = talk.harness.on("session/event", observe)
+        other.session.append("plan/mode", {"active": True})
+        remove()
+        assert talk.trace[-1] == "-- pending ([], []), aborted True"
+        await talk.release()
+        assert talk.ends() == ["aborted user"]
+
+
+@BOTH
+async def test_lr_062_a_pre_step_listener_cancels_sends_and_rejects(profile: Profile) -> None:
+    """The abort wins over the verdict, with its cause; the followup is latched and replayed."""
+    async with conversation(FINE, profile=profile) as talk:
+        act = lambda: (talk.agent.cancel(HOOK, keep_inbox=True), talk.followup("f"))  # noqa: E731
+        talk.during("agent/pre-step", act, REJECT)
+        talk.followup("a")
+        await talk.idle()
+        assert talk.ends() == ["aborted hook", "completed"]
+        assert talk.batches() == [(2, 1, ["f"])]
+
+
+# --- windows -------------------------------------------------------------------------------------------------
+
+
+def keep(talk: Conversation) -> None:
+    """Cancel, and keep what is pending."""
+    talk.agent.cancel(USER, keep_inbox=True)
+
+
+async def cancelled_at(talk: Conversation, line: str, *, clear: bool = False) -> list[str]:
+    """Prompt, cancel in the window of a line, converge: the trace behind that line."""
+    talk.at(line, lambda: talk.agent.cancel(USER) if clear else keep(talk))
+    talk.followup("a")
+    await talk.idle()
+    return talk.since(line)
+
+
+async def cancelled_during(talk: Conversation, event: str, answer: Any = None) -> None:
+    """Prompt, cancel inside the dispatch of an awaited event, mark it, converge."""
+    talk.during(event, lambda: (keep(talk), talk.mark("cancelled")), answer)
+    talk.followup("a")
+    await talk.idle()
+
+
+@BOTH
+async def test_cw1_while_the_agent_becomes_running(profile: Profile) -> None:
+    """No `turn/start` at all; idle only after the hand-over; what was kept is still pending."""
+    async with conversation(profile=profile) as talk:
+        talk.at("E agent/status running", lambda: keep(talk))
+        gap = talk.hold_point("gap")
+        talk.followup("a")
+        await gap.reached()
+        assert talk.agent.status == "running"
+        assert talk.trace[-1] == "E agent/status running"
+        gap.open()
+        await talk.idle()
+        assert talk.since("E agent/status running") == [IDLE]
+        assert talk.pending() == ([], ["a"])
+
+
+@BOTH
+async def test_cw2_observer_of_turn_start(profile: Profile) -> None:
+    """The turn ends without a claim; the message is still pending."""
+    async with conversation(profile=profile) as talk:
+        assert await cancelled_at(talk, "S turn/start 1") == ABORTED
+        assert talk.pending() == ([], ["a"])
+
+
+@pytest.mark.parametrize("window", ["S agent/inbox/spliced next-step 0 -1", "E agent/inbox/claimed s"])
+@BOTH
+async def test_cw3_observers_and_listeners_of_the_claim(profile: Profile, window: str) -> None:
+    """The claim is finished and assembly still called, under the aborted signal; then the turn ends; batch lost."""
+    async with conversation(profile=profile) as talk:
+        talk.during("system-prompt/assemble", lambda: talk.mark(f"assembly, aborted {talk.agent.signal.aborted}"))
+        talk.inject("s")
+        behind = await cancelled_at(talk, window)
+        whole = [
+            "S agent/inbox/spliced next-step 0 -1",
+            "S agent/inbox/spliced next-turn 0 -1",
+            "E agent/inbox/claimed s,1",
+            "E agent/inbox/claimed a,1",
+            "-- assembly, aborted True",
+            *ABORTED,
+        ]
+        assert behind == whole[1 if window.startswith("S") else 3 :]
+        assert talk.pending() == ([], [])
+
+
+@BOTH
+async def test_cw4_during_assembly(profile: Profile) -> None:
+    """The turn ends without a step; the batch is lost."""
+    async with conversation(profile=profile) as talk:
+        await cancelled_during(talk, "system-prompt/assemble")
+        assert talk.since("-- cancelled") == ABORTED
+        assert talk.pending() == ([], [])
+
+
+@pytest.mark.parametrize("answer", [None, REJECT, Planned()])
+@BOTH
+async def test_cw5_during_pre_step(profile: Profile, answer: Any) -> None:
+    """The same, also when the listener then rejects or throws."""
+    async with conversation(profile=profile) as talk:
+        await cancelled_during(talk, "agent/pre-step", answer)
+        assert talk.since("-- cancelled") == ABORTED
+        assert talk.pending() == ([], [])
+
+
+@pytest.mark.parametrize("window", ["S step/start 1.1", "S user/message s"])
+@BOTH
+async def test_cw6_observers_of_the_opening_of_a_step(profile: Profile, window: str) -> None:
+    """The batch is still written whole; then the step closes without asking `agent/request`."""
+    asked: list[int] = []
+    async with conversation(profile=profile) as talk:
+        talk.during("agent/request", lambda: asked.append(1))
+        talk.inject("s")
+        behind = await cancelled_at(talk, window)
+        written = ["S user/message s", "S user/message a"]
+        assert behind == [*written[0 if "step" in window else 1 :], *CLOSED]
+        assert asked == []
+        assert not talk.adapter.requests
+
+
+async def cancelled_in_preparation(talk: Conversation, gate: Gate) -> None:
+    """Prompt, cancel while the adapter prepares the call, converge."""
+    talk.followup("a")
+    await gate.reached()
+    keep(talk)
+    talk.mark("cancelled")
+    gate.open()
+    await talk.idle()
+
+
+@BOTH
+async def test_cw7_during_agent_request_or_preparation(profile: Profile) -> None:
+    """The step closes without header or context; the batch is in history."""
+    async with conversation(profile=profile) as talk:
+        await cancelled_during(talk, "agent/request")
+        assert talk.since("-- cancelled") == CLOSED
+        assert ran(talk) == [["a"]]
+    gate = Gate()
+    async with conversation(profile=profile, prepare_gate=gate) as talk:
+        await cancelled_in_preparation(talk, gate)
+        assert talk.since("-- cancelled") == CLOSED
+        assert ran(talk) == [["a"]]
+
+
+@LATER
+async def test_cw7_in_the_later_format(profile: Profile) -> None:
+    """There the batch is not in history: it would have been written after the preparation."""
+    async with conversation(profile=profile, session_format=4) as talk:
+        await cancelled_during(talk, "agent/request")
+        assert talk.since("S step/start") == ["-- cancelled", *CLOSED]
+    gate = Gate()
+    async with conversation(profile=profile, session_format=4, prepare_gate=gate) as talk:
+        await cancelled_in_preparation(talk, gate)
+        assert talk.since("S step/start") == ["-- cancelled", *CLOSED]
+        assert talk.pending() == ([], [])
+
+
+@BOTH
+async def test_cw8_observer_of_the_request_header(profile: Profile) -> None:
+    """The context record that is due is still written; then the step closes without a request."""
+    async with conversation(profile=profile) as talk:
+        assert await cancelled_at(talk, "S request/header") == ["S request/context", *CLOSED]
+        assert not talk.adapter.requests
+
+
+@BOTH
+async def test_cw9_listener_of_the_stream_before_its_first_chunk(profile: Profile) -> None:
+    """No record of the assistant."""
+    async with conversation(FINE, profile=profile) as talk:
+        await cancelled_during(talk, "llm/stream")
+        assert talk.since("-- cancelled") == CLOSED
+
+
+@LATER
+async def test_cw9_in_the_later_format(profile: Profile) -> None:
+    """There an attempt is recorded, with no chunk in it."""
+    async with conversation(FINE, profile=profile, session_format=4) as talk:
+        await cancelled_during(talk, "llm/stream")
+        assert talk.since("-- cancelled") == ["S assistant/attempt", *CLOSED]
+        (attempt,) = talk.records("assistant/attempt")
+        assert list(attempt["stream"]) == []
+
+
+@BOTH
+async def test_cw10_between_two_chunks(profile: Profile) -> None:
+    """An interrupted anchor for what could be seen."""
+    async with busy(profile=profile) as talk:
+        keep(talk)
+        await talk.release()
+        assert talk.trace == ["S assistant/message interrupted [7, 8]", *CLOSED]
+        (anchor,) = talk.records("assistant/message")
+        assert [block["text"] for block in anchor["message"]["content"]] == ["Half an answer."]
+
+
+@pytest.mark.parametrize(("window", "seen"), [("text-delta", True), ("block-start", False)])
+@BOTH
+async def test_cw10_observer_of_a_chunk(profile: Profile, window: str, seen: bool) -> None:
+    """The chunk that is being published counts; without visible text there is no anchor."""
+    async with conversation(FINE, profile=profile) as talk:
+        behind = await cancelled_at(talk, f"S assistant/chunk {window}")
+        assert behind == [*(["S assistant/message interrupted [7, 8]"] if seen else []), *CLOSED]
+
+
+@BOTH
+async def test_cw11_observer_of_the_last_chunk(profile: Profile) -> None:
+    """The answer was complete, but is anchored as interrupted, and its tool calls are dropped."""
+    async with conversation(CALL, profile=profile) as talk:
+        assert await cancelled_at(talk, "S assistant/chunk finish") == [
+            "S assistant/message interrupted [7, 8, 9, 10, 11, 12, 13]",
+            *CLOSED,
+        ]
+        (anchor,) = talk.records("assistant/message")
+        assert [block["type"] for block in anchor["message"]["content"]] == ["text"]
+
+
+@BOTH
+async def test_cw12_observer_of_an_answer_without_calls(profile: Profile) -> None:
+    """The anchor is a normal one; the turn is aborted all the same."""
+    async with conversation(FINE, profile=profile) as talk:
+        assert await cancelled_at(talk, "S assistant/message") == CLOSED
+        assert talk.count("S assistant/message interrupted") == 0
+
+
+@BOTH
+async def test_cw13_observer_of_an_answer_with_calls(profile: Profile) -> None:
+    """One synthetic pair for each call."""
+    async with conversation(CALLS, profile=profile) as talk:
+        talk.tool("work")
+        assert await cancelled_at(talk, "S assistant/message") == [
+            "S tool/call c1",
+            "S tool/result c1 ABORTED_BEFORE_DISPATCH",
+            "S tool/call c2",
+            "S tool/result c2 ABORTED_BEFORE_DISPATCH",
+            *CLOSED,
+        ]
+
+
+@BOTH
+async def test_cw14_inside_the_tool_batch(profile: Profile) -> None:
+    """The call that runs is drained, the next one gets a synthetic pair, the step closes."""
+    gate = Gate()
+    async with conversation(CALLS, profile=profile) as talk:
+        talk.tool("work", lambda execution: gate.enter())
+        talk.followup("a")
+        await gate.reached()
+        keep(talk)
+        gate.open()
+        await talk.idle()
+        assert talk.since("S tool/call c1") == [
+            "S tool/result c1 ABORTED",
+            "S tool/call c2",
+            "S tool/result c2 ABORTED_BEFORE_DISPATCH",
+            *CLOSED,
+        ]
+
+
+@BOTH
+async def test_cw15_during_recovery(profile: Profile) -> None:
+    """The retry is ignored; no anchor."""
+    async with conversation(fail(), profile=profile) as talk:
+        await cancelled_during(talk, "agent/request-error", RETRY)
+        assert talk.since("-- cancelled") == CLOSED
+
+
+@pytest.mark.parametrize("failed", [False, True])
+@BOTH
+async def test_cw16_observer_of_step_end(profile: Profile, failed: bool) -> None:
+    """The turn is aborted, also after a failed step: no `turn-stopping`, no `agent/error`."""
+    async with conversation(fail() if failed else FINE, profile=profile) as talk:
+        talk.during("agent/turn-stopping", lambda: talk.mark("stopping"))
+        assert await cancelled_at(talk, "S step/end 1.1") == ABORTED
+
+
+@BOTH
+async def test_cw17_during_turn_stopping(profile: Profile) -> None:
+    """The turn is aborted; steering that was added there and kept stays pending."""
+    async with conversation(FINE, profile=profile) as talk:
+        talk.during("agent/turn-stopping", lambda: talk.steer("s"))
+        talk.during("agent/turn-stopping", lambda: (keep(talk), talk.mark("cancelled")))
+        talk.followup("a")
+        await talk.idle()
+        assert talk.since("-- cancelled") == ABORTED
+        assert talk.pending() == (["s"], [])
+
+
+@pytest.mark.parametrize("clear", [False, True])
+@BOTH
+async def test_cw18_observer_of_turn_end(profile: Profile, clear: bool) -> None:
+    """The recorded reason never changes. Published: with input pending the cancel is lost and the next turn runs.
+    Seed: it comes after the end of the turn, so that the next one does not open."""
+    async with busy(profile=profile) as talk:
+        talk.followup("q")
+        talk.at("S turn/end 1", lambda: talk.agent.cancel(USER, keep_inbox=not clear))
+        await talk.release()
+        if profile == "dsh-0.1":
+            assert talk.ends() == ["completed", "completed"]
+            assert ran(talk) == [["a"], ["q"]]
+        else:
+            assert talk.ends() == ["completed"]
+            assert talk.pending() == ([], [] if clear else ["q"])
+        assert talk.statuses() == ["idle"]
+
+
+@BOTH
+async def test_cw19_hand_over_to_the_next_turn(profile: Profile) -> None:
+    """The next turn never opens, and nothing records why; the input stays."""
+    async with busy(profile=profile) as talk:
+        talk.followup("q")
+        gap = talk.hold_point("gap")
+        talk.gate.open()
+        await gap.reached()
+        keep(talk)
+        gap.open()
+        await talk.idle()
+        assert talk.since("S turn/end 1 completed") == [IDLE]
+        assert talk.pending() == ([], ["q"])
+
+
+@BOTH
+async def test_cw20_hand_over_after_the_last_turn(profile: Profile) -> None:
+    """Nothing happens, but for what LR-071 says of a send behind it."""
+    async with busy(profile=profile) as talk:
+        gap = talk.hold_point("gap")
+        talk.gate.open()
+        await gap.reached()
+        keep(talk)
+        gap.open()
+        await talk.idle()
+        assert talk.since("S turn/end 1 completed") == [IDLE]
+
+
+@BOTH
+async def test_cw21_listener_of_idle(profile: Profile) -> None:
+    """The phase is idle already: the lists are cleared, nothing is aborted."""
+    async with busy(profile=profile) as talk:
+        talk.agent.cancel(USER, keep_inbox=True)
+        talk.inject("i")
+        signal = talk.agent.signal
+        talk.at(IDLE, lambda: talk.agent.cancel(PARENT))
+        await talk.release()
+        assert talk.since(IDLE) == ["S agent/inbox/spliced next-step 0 -1 canceled", "E agent/inbox/discarded i"]
+        assert signal.reason is USER
+        talk.followup("b")
+        await talk.idle()
+        assert talk.ends() == ["aborted user", "completed"]
