@@ -1,0 +1,98 @@
+"""`loopspec chat`: a conversation with a model, on the reference harness."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import click
+
+from loopconform.chat.journal import Journal, JournalError
+from loopconform.chat.screen import Screen
+from loopconform.chat.talk import HELP, Options, converse
+from loopconform.plain import printable
+from loopharness.model.deepseek import DeepSeekSettings
+from loopharness.model.deepseek.convert import EFFORTS
+from loopharness.model.deepseek.settings import API_KEY, BASE_URL
+
+NO_KEY = (
+    f"{API_KEY} is not set. Set it to your key, or talk to a scripted model on this machine: start "
+    "`loopspec mock-model examples/mock/hello.yaml`, and then `loopspec chat --base-url` with the URL that it prints."
+)
+
+
+@click.command(
+    "chat",
+    short_help="Talk to a model on the reference harness.",
+    epilog="Exit codes: 0 ended by you; 1 with --once the turn failed, or the session file could not be written; 2 no "
+    "key, or wrong usage; 129 the terminal hung up; 130 Ctrl-C; 143 terminated; 70 loopspec itself failed.",
+)
+@click.option("--base-url", metavar="URL", help=f"The model server. [default: {BASE_URL}, else the public API]")
+@click.option("--model", default="deepseek-v4-flash", show_default=True, help="Which model to ask for.")
+@click.option("--effort", type=click.Choice(EFFORTS), default="high", show_default=True, help="How much it thinks.")
+@click.option("--persona", default="", metavar="TEXT", help="Say in the system prompt who the model is.")
+@click.option("--resume", type=click.Path(path_type=Path), metavar="FILE", help="Go on with a session file.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The session file to write, .jsonl or .jsonl.zstd. By default a new one in this directory.",
+)
+@click.option("--once", metavar="TEXT", help="Say this, wait for the answer, and end.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    base_url: str | None,
+    model: str,
+    effort: str,
+    persona: str,
+    resume: Path | None,
+    out: Path | None,
+    once: str | None,
+) -> None:
+    """Talk to a model. Text and thinking appear as they come; what you type while it works steers it.
+
+    Everything is written to a session file, which `loopspec check` and `loopspec show` read and --resume goes on with.
+    Ctrl-C cancels a turn, twice it ends the program.
+    """
+    if resume is not None and out is not None:
+        raise click.UsageError("--resume goes on in its own file; leave --out, or copy the file first.")
+    options = Options(_settings(base_url, effort), model, once, persona, interactive=sys.stdin.isatty())
+    terminal = sys.stdout.isatty()
+    screen = Screen(
+        sys.stdout.fileno(), colour=terminal and "NO_COLOR" not in os.environ, prompt=terminal and once is None
+    )
+    try:
+        journal = Journal.create(out or _fresh_name()) if resume is None else Journal.resume(resume)
+    except JournalError as error:
+        raise click.UsageError(printable(str(error)) + ".") from error
+    if once is None:
+        screen.line(f"{model} at {options.settings.base_url}; this conversation is in {journal.path}", dim=True)
+        if journal.header is not None:
+            screen.line(f"taken up: session {journal.header['id']}, {len(journal.events):,} events", dim=True)
+        if terminal:
+            screen.line(HELP, dim=True)
+    ctx.exit(anyio.run(converse, options, journal, screen, sys.stdin.fileno()))
+
+
+def _settings(base_url: str | None, effort: str) -> DeepSeekSettings:
+    given: dict[str, Any] = {"effort": effort} if base_url is None else {"effort": effort, "base_url": base_url}
+    try:
+        settings = DeepSeekSettings(**given)
+    except ValueError as error:
+        raise click.UsageError(f"{error}.") from error
+    if settings.api_key() is None:
+        if not settings.is_local:
+            raise click.UsageError(NO_KEY)
+        settings = DeepSeekSettings(**given, api_key=lambda: "local")
+    return settings
+
+
+def _fresh_name() -> Path:
+    day = datetime.datetime.now().strftime("%Y-%m-%d")
+    return Path(f"chat-{day}-{secrets.token_hex(4)}.jsonl")
