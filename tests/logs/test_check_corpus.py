@@ -130,8 +130,12 @@ def test_legal_field_cases(name: str) -> None:
 
 def test_k15_skipped_calls_in_a_live_turn() -> None:
     report = _field("K15-sibling-cancelled-in-live-turn.bad.v0.jsonl")
-    assert [(found.rule, found.line) for found in report.findings] == [("S-LNT-75", 24), ("S-LNT-75", 26)]
-    assert all("not aborted" in found.reason for found in report.findings)
+    rows, run_of_it = report.findings[:2], report.findings[2:]
+    assert [(found.rule, found.line) for found in rows] == [("S-LNT-75", 24), ("S-LNT-75", 26)]
+    assert all("not aborted" in found.reason for found in rows)
+    # and no run skips calls in a live turn: the next step cannot open
+    assert [(found.rule, found.line) for found in run_of_it] == [("S-ACC-1", 28)]
+    assert "`aborted`" in run_of_it[0].reason
 
 
 def test_k17_stray_packed_rows() -> None:
@@ -247,9 +251,12 @@ def test_snapshot_forks_equal_their_parents() -> None:
 
 @needs_old
 def test_old_format_0_fixture() -> None:
-    report = check_file(corpus.SHARED / "old-formats" / "released-v0-real-shapes.jsonl")
+    path = corpus.SHARED / "old-formats" / "released-v0-real-shapes.jsonl"
+    report = check_file(path, Options(accept=False))
     assert _rules(report, "E") == set()
     assert _rules(report, "W") == {"S-LNT-56", "S-LNT-108"}
+    # a fixture of shapes without an inbox: no loop ever wrote it
+    assert [(found.rule, found.line) for found in check_file(path).findings if found.level == "E"] == [("S-ACC-1", 2)]
 
 
 @needs_old

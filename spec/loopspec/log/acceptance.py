@@ -296,7 +296,7 @@ _CLOSERS = frozenset(("tool/result", "step/end", "turn/end", "session/end-seed")
 
 def _closed(stage: str, seen: Observation, alive: bool) -> str:
     """How far the closers of a repair have come with this row, if it is one: results, step, turn (S-REP-3)."""
-    if seen[0] == "tool/result" and seen[1] == "unknown" and (alive or stage == "results"):
+    if seen[0] == "tool/result" and seen[2] == "unknown" and (alive or stage == "results"):
         return "results"
     if seen[0] == "step/end" and (alive or stage == "results"):
         return "step"

@@ -162,7 +162,16 @@ SafeInt: TypeAlias = Annotated[int, Field(ge=-SAFE_INTEGER, le=SAFE_INTEGER)]
 Count: TypeAlias = Annotated[int, Field(ge=0, le=SAFE_INTEGER)]
 Positive: TypeAlias = Annotated[int, Field(ge=1, le=SAFE_INTEGER)]
 Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
-Text: TypeAlias = Annotated[str, Field(min_length=1)]
+
+
+def _not_empty(text: str) -> str:
+    if not text:
+        raise PydanticCustomError("string_too_short", "must not be empty")
+    return text
+
+
+Text: TypeAlias = Annotated[str, AfterValidator(_not_empty), Field(json_schema_extra={"minLength": 1})]
+"""A non-empty string. Not a length constraint of the model: those refuse half surrogate pairs, which logs may hold."""
 Opaque: TypeAlias = Any
 """Any JSON value, kept as it is."""
 

@@ -42,7 +42,7 @@ class Course:
     """A walk along one log. `lists` are the pending message ids as the splices so far make them."""
 
     __slots__ = (
-        "_attempt_open",
+        "_calls",
         "_dialect",
         "_readers",
         "_seed_length",
@@ -64,7 +64,7 @@ class Course:
         self.turn_open = False
         self.step = 0
         self.finish = ""
-        self._attempt_open = False
+        self._calls: dict[object, int] = {}
         self._readers: dict[str, Callable[[dict[str, Any], dict[str, Any]], Observation]] = {
             "turn/start": self._turn_start,
             "turn/end": self._turn_end,
@@ -78,7 +78,7 @@ class Course:
             "assistant/chunk": self._chunk,
             "assistant/message": self._anchor,
             "assistant/attempt": self._attempt,
-            "tool/call": self._plain,
+            "tool/call": self._call,
             "tool/result": self._result,
             "session/end-seed": self._end_seed,
         }
@@ -197,7 +197,9 @@ class Course:
         if row.get("surfaceOp") != "append":
             return (FOREIGN, self.finish)
         blocks = items(record(data.get("message")).get("content"))
-        calls = sum(1 for block in blocks if record(block).get("type") == "tool-call")
+        ids = [record(block).get("id") for block in blocks if record(block).get("type") == "tool-call"]
+        self._calls = {call: number for number, call in enumerate(ids, 1) if isinstance(call, str)}
+        calls = len(ids)
         finish = self._stream_finish(data) if self._version == 4 else self.finish
         if data.get("interrupted") is True:
             seen = ("assistant/message", "interrupted", 0, self.finish)
@@ -218,6 +220,13 @@ class Course:
                 found = _FINISH.get(str(record(chunk.get("reason")).get("kind")), "stop")
         return found
 
+    def _call(self, row: dict[str, Any], data: dict[str, Any]) -> Observation:
+        return ("tool/call", self._number(data.get("callId")), "", self.finish)
+
+    def _number(self, call: object) -> int:
+        """The place of a call in its answer, from 1; 0 when the answer made no such call."""
+        return self._calls.get(call, 0) if isinstance(call, str) else 0
+
     def _result(self, row: dict[str, Any], data: dict[str, Any]) -> Observation:
         if row.get("surfaceOp") != "append":
             return (FOREIGN, self.finish)
@@ -230,7 +239,8 @@ class Course:
             outcome = _ABORT_CODES[code]
         else:
             outcome = "failure" if block.get("isError") is True else "success"
-        return ("tool/result", outcome, self.finish)
+        call = self._number(record(message.get("source")).get("callId"))
+        return ("tool/result", call, outcome, self.finish)
 
     def _end_seed(self, row: dict[str, Any], data: dict[str, Any]) -> Observation:
         seen = ("session/end-seed", self.turn_open, len(self.lists["next-step"]), len(self.lists["next-turn"]))

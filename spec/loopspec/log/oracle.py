@@ -58,13 +58,17 @@ ANY = 9_000_000
 PLENTY = 1 << 30
 """A pool without a limit: a smaller one has no behaviour that this one has not."""
 
+ALL_CALLS = -1
+"""Stands for every call of a batch beyond `CALL_LIMIT`."""
+
 Calls = int | Config[Batch]
 
 
 class Point(NamedTuple):
     """One explanation of the log so far. `batch`: the calls still to begin (0: none), or the running batch.
 
-    `silent`: pending prompts that came without a wake. `unseen`: a cancel that no record shows, while something waits.
+    `silent`: the newest pending prompt that came without a wake, if one did (the older ones are claimed before it).
+    `unseen`: a cancel that no record shows, while it may still keep something waiting.
     """
 
     config: Config[Driver]
@@ -267,7 +271,7 @@ def folded(point: Point, seen: Observation | None = None) -> Point:
         names = renaming(seen)
         next_step = tuple([names(name) for name in next_step])
         next_turn = tuple([names(name) for name in next_turn])
-        silent = tuple([at for at in map(names, silent) if TURNS <= at < FRESH])
+        silent = tuple([at for at in map(names, silent) if TURNS <= at < FRESH])[-1:]
         stack = tuple([Activation(_renamed_frame(f, names), window, locked) for f, window, locked in stack])
     core = core.put(
         next_step=next_step,
@@ -279,7 +283,8 @@ def folded(point: Point, seen: Observation | None = None) -> Point:
     )
     stack = tuple([Activation(_folded_frame(f), window, locked) for f, window, locked in stack])
     parked = tuple([(_folded_frame(p), _folded_frame(f)) for p, f in parked])
-    unseen = point.unseen and bool(next_step or next_turn)
+    inserts = seen is not None and seen[0] == "splice" and bool(seen[4])
+    unseen = point.unseen and (inserts or core.signal != LIVE or bool(next_step or next_turn))
     return trimmed(Point(Config(core, stack, parked, waiting), point.batch, silent, unseen))
 
 
@@ -379,10 +384,10 @@ class Oracle:
     def accepts(self, offer: Offer, seen: Observation) -> bool:
         """Is the record that is offered the row at hand?"""
         record = offer.record
-        if record[0] == "tool/call":
-            return bool(seen[0] == "tool/call")
-        if record[0] == "tool/result":
-            return bool(seen[0] == "tool/result" and seen[1] in _OUTCOMES[record[2]])
+        if record[0] in ("tool/call", "tool/result"):
+            if record[0] != seen[0] or record[1] not in (seen[1], ALL_CALLS):
+                return False
+            return bool(record[0] == "tool/call" or seen[2] in _OUTCOMES[record[2]])
         return _matches(record, offer.point.config.stack[-1].frame, seen)
 
     def after(self, offer: Offer, seen: Observation) -> Iterator[Point]:
@@ -423,8 +428,7 @@ class Oracle:
                     yield Point(self.machine.resume(config, answer, index), left, silent, unseen)
                 if where[0] == "tools" and seen[0] in ("tool/call", "tool/result"):
                     # A batch beyond the limit: its rows are left to the row rules.
-                    rows: Effect = (seen[0], 0, "success" if seen[0] == "tool/result" else "")
-                    yield Offer((*rows[:2], _OUTCOME_OF.get(seen[1], "success")), point, "tools")
+                    yield Offer((seen[0], ALL_CALLS, _OUTCOME_OF.get(seen[2], "success")), point, "run_tools")
 
     def _written(self, point: Point, seen: Observation) -> Iterator[Point | Offer]:
         """The row is the first record of a call from outside, made here or kept until the log is free."""

@@ -135,7 +135,9 @@ def described(record: Effect) -> str:
     if kind == "assistant/message":
         return f"assistant/message {record[1]}"
     if kind == "tool/result":
-        return f"tool/result {record[2]}"
+        return f"tool/result of call {record[1]} ({record[2]})"
+    if kind == "tool/call":
+        return f"tool/call of call {record[1]}"
     return str(kind)
 
 
@@ -157,6 +159,8 @@ def row_described(row: dict[str, Any]) -> str:
     if kind == "assistant/message":
         return f"assistant/message {'interrupted' if data.get('interrupted') else 'settled'}"
     if kind in ("tool/call", "tool/result", "step/start", "step/end", "turn/start"):
-        call = data.get("callId")
+        message = data.get("message")
+        source = message.get("source") if isinstance(message, dict) else None
+        call = data.get("callId", source.get("callId") if isinstance(source, dict) else None)
         return f"{kind} {call}" if isinstance(call, str) else str(kind)
     return str(kind)
