@@ -62,27 +62,31 @@ class Conversation:
         self.gate = Gate()
         """Where the first turn of a `busy` conversation stands, in mid-stream."""
         self.trace: list[str] = []
-        self._reactions: list[tuple[str, Callable[[], object]]] = []
+        self._reactions: list[tuple[str, tuple[Callable[[], object], ...]]] = []
         harness.context.on("session/event", self._record)
         for name in LIVE_EVENTS:
             harness.context.on(name, lambda payload, name=name: self._event(name, payload))
 
-    def at(self, line: str, act: Callable[[], object]) -> None:
-        """Run `act` once, inside the window of the next trace line that begins with `line`."""
-        self._reactions.append((line, act))
+    def at(self, line: str, *acts: Callable[[], object]) -> None:
+        """Do something inside the window of the next trace line that begins with `line`."""
+        self._reactions.append((line, acts))
 
-    def during(self, name: str, act: Callable[[], object], answer: Any = None) -> None:
-        """Run `act` inside the next dispatch of an awaited event, then answer `answer`, or let the others answer."""
+    def during(self, name: str, *acts: Callable[[], object], answer: Any = None) -> None:
+        """Do something inside the next dispatch of an awaited event, then answer `answer`, or let the others answer.
+
+        An exception as the answer is raised.
+        """
 
         def listener(*arguments: Any) -> Any:
             remove()
-            act()
+            for act in acts:
+                act()
             return _answered(answer, arguments)
 
         remove = self.harness.on(name, listener)
 
     def hold(self, name: str, answer: Any = None) -> Gate:
-        """Hold the next dispatch of an awaited event; then the same. An exception as the answer is raised."""
+        """Hold the next dispatch of an awaited event; then answer as `during` does."""
         gate = Gate()
 
         async def listener(*arguments: Any) -> Any:
@@ -143,7 +147,8 @@ class Conversation:
         for reaction in list(self._reactions):
             if line.startswith(reaction[0]):
                 self._reactions.remove(reaction)
-                reaction[1]()
+                for act in reaction[1]:
+                    act()
 
     def followup(self, id: str) -> None:
         """Send a message that wakes the agent for a turn of its own."""

@@ -5,6 +5,7 @@ LR-050 to LR-062, CW1 to CW21. `behind` is the trace from the window to the end.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import anyio
@@ -103,8 +104,8 @@ async def test_lr_054_a_clearing_cancel_while_the_agent_becomes_running(profile:
 async def test_lr_055_the_same_and_then_a_followup(profile: Profile, later: bool) -> None:
     """Inside the window or later in the same tick: the driver ends without a turn, the replay opens turn 1."""
     async with conversation(FINE, profile=profile) as talk:
-        send = (lambda: None) if later else (lambda: talk.followup("b"))
-        talk.at("E agent/status running", lambda: (talk.agent.cancel(USER), send()))
+        sends = [] if later else [lambda: talk.followup("b")]
+        talk.at("E agent/status running", lambda: talk.agent.cancel(USER), *sends)
         talk.followup("a")
         assert talk.agent.status == "running"
         if later:
@@ -118,8 +119,7 @@ async def test_lr_055_the_same_and_then_a_followup(profile: Profile, later: bool
 async def test_lr_055_the_same_with_a_keeping_cancel(profile: Profile) -> None:
     """The kept message is turn 1, the other one turn 2."""
     async with conversation(FINE, FINE, profile=profile) as talk:
-        cancel = lambda: (talk.agent.cancel(USER, keep_inbox=True), talk.followup("b"))  # noqa: E731
-        talk.at("E agent/status running", cancel)
+        talk.at("E agent/status running", lambda: keep(talk), lambda: talk.followup("b"))
         talk.followup("a")
         await talk.idle()
         assert talk.batches() == [(1, 1, ["a"]), (2, 1, ["b"])]
@@ -225,8 +225,8 @@ async def test_lr_061_a_clearing_cancel_from_the_observer_of_another_session(pro
 async def test_lr_062_a_pre_step_listener_cancels_sends_and_rejects(profile: Profile) -> None:
     """The abort wins over the verdict, with its cause; the followup is latched and replayed."""
     async with conversation(FINE, profile=profile) as talk:
-        act = lambda: (talk.agent.cancel(HOOK, keep_inbox=True), talk.followup("f"))  # noqa: E731
-        talk.during("agent/pre-step", act, REJECT)
+        cancel = partial(talk.agent.cancel, HOOK, keep_inbox=True)
+        talk.during("agent/pre-step", cancel, lambda: talk.followup("f"), answer=REJECT)
         talk.followup("a")
         await talk.idle()
         assert talk.ends() == ["aborted hook", "completed"]
@@ -251,7 +251,7 @@ async def cancelled_at(talk: Conversation, line: str, *, clear: bool = False) ->
 
 async def cancelled_during(talk: Conversation, event: str, answer: Any = None) -> None:
     """Prompt, cancel inside the dispatch of an awaited event, mark it, converge."""
-    talk.during(event, lambda: (keep(talk), talk.mark("cancelled")), answer)
+    talk.during(event, lambda: keep(talk), lambda: talk.mark("cancelled"), answer=answer)
     talk.followup("a")
     await talk.idle()
 
@@ -492,7 +492,7 @@ async def test_cw17_during_turn_stopping(profile: Profile) -> None:
     """The turn is aborted; steering that was added there and kept stays pending."""
     async with conversation(FINE, profile=profile) as talk:
         talk.during("agent/turn-stopping", lambda: talk.steer("s"))
-        talk.during("agent/turn-stopping", lambda: (keep(talk), talk.mark("cancelled")))
+        talk.during("agent/turn-stopping", lambda: keep(talk), lambda: talk.mark("cancelled"))
         talk.followup("a")
         await talk.idle()
         assert talk.since("-- cancelled") == ABORTED

@@ -64,7 +64,7 @@ async def test_lr_004_a_clearing_cancel_and_another_prompt_while_the_waking_mess
 ) -> None:
     """The second prompt's wake starts the driver; the outer wake finds it and does nothing."""
     async with conversation(FINE, profile=profile) as talk:
-        talk.at("E agent/inbox/inserted a", lambda: (talk.agent.cancel(USER), talk.followup("b")))
+        talk.at("E agent/inbox/inserted a", lambda: talk.agent.cancel(USER), lambda: talk.followup("b"))
         talk.followup("a")
         await talk.idle()
         assert talk.batches() == [(1, 1, ["b"])]
@@ -268,7 +268,7 @@ async def test_lr_017_a_prompt_that_wakes_nobody_then_a_steer(profile: Profile) 
 async def test_lr_018_sends_while_the_agent_becomes_running(profile: Profile) -> None:
     """The steering and the front of the queue join the first claim; a prompt behind the front is the next turn."""
     async with conversation(FINE, FINE, profile=profile) as talk:
-        talk.at("E agent/status running", lambda: (talk.steer("s"), talk.followup("f")))
+        talk.at("E agent/status running", lambda: talk.steer("s"), lambda: talk.followup("f"))
         talk.followup("a")
         await talk.idle()
         assert talk.batches() == [(1, 1, ["s", "a"]), (2, 1, ["f"])]
@@ -322,7 +322,7 @@ async def test_lr_021_a_claimed_message_cannot_be_edited(profile: Profile) -> No
 async def test_lr_022_sends_while_a_message_is_announced_as_claimed(profile: Profile) -> None:
     """They wait for the boundary behind the first step."""
     async with conversation(FINE, FINE, profile=profile) as talk:
-        talk.at("E agent/inbox/claimed a", lambda: (talk.steer("s"), talk.inject("i")))
+        talk.at("E agent/inbox/claimed a", lambda: talk.steer("s"), lambda: talk.inject("i"))
         talk.followup("a")
         await talk.idle()
         assert talk.batches() == [(1, 1, ["a"]), (1, 2, ["s", "i"])]

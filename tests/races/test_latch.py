@@ -339,14 +339,14 @@ async def test_lr_047_an_abort_in_the_tick_behind_an_empty_verdict_of_a_later_st
         await stopping.reached()
         talk.steer("s")
         if profile == "dsh-0.1":
-            talk.during("agent/pre-step", lambda: None, NOTHING)
+            talk.during("agent/pre-step", answer=NOTHING)
             tick = talk.hold_point("tick")
             stopping.open()
             await tick.reached()
             interfere()
             tick.open()
         else:
-            talk.during("agent/pre-step", lambda: None, Verdict(NOTHING, interfere))
+            talk.during("agent/pre-step", answer=Verdict(NOTHING, interfere))
             stopping.open()
         await talk.idle()
         assert talk.batches() == [(1, 1, ["a"]), (2, 1, ["b"])]
