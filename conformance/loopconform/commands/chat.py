@@ -63,14 +63,14 @@ def command(
     if resume is not None and out is not None:
         raise click.UsageError("--resume goes on in its own file; leave --out, or copy the file first.")
     options = Options(_settings(base_url, effort), model, once, persona, interactive=sys.stdin.isatty())
-    terminal = sys.stdout.isatty()
-    screen = Screen(
-        sys.stdout.fileno(), colour=terminal and "NO_COLOR" not in os.environ, prompt=terminal and once is None
-    )
     try:
         journal = Journal.create(out or _fresh_name()) if resume is None else Journal.resume(resume)
     except JournalError as error:
         raise click.UsageError(printable(str(error)) + ".") from error
+    terminal = sys.stdout.isatty()
+    screen = Screen(
+        sys.stdout.fileno(), colour=terminal and "NO_COLOR" not in os.environ, prompt=terminal and once is None
+    )
     if once is None:
         screen.line(f"{model} at {options.settings.base_url}; this conversation is in {journal.path}", dim=True)
         if journal.header is not None:
