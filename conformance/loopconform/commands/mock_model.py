@@ -63,9 +63,10 @@ def command(ctx: click.Context, scripts: tuple[Path, ...], port: int, log: Path 
 
 async def _serve(scripts: Scripts, port: int, note: Callable[[dict[str, Any]], None] | None) -> None:
     server = MockServer(scripts, note)
+    listener, url = await server.listen(port)
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with anyio.create_task_group() as group:
-            url = await group.start(server.serve, port)
+            group.start_soon(server.serve, listener)
             click.echo(url)
             if len(scripts) > 1:
                 for name in scripts:

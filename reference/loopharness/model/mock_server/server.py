@@ -124,11 +124,14 @@ class MockServer:
         self._playing = {name: _Playing(script, folder) for name, (script, folder) in scripts.items()}
         self._note = note or (lambda record: None)
 
-    async def serve(self, port: int = 0, *, task_status: anyio.abc.TaskStatus[str] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Listen on 127.0.0.1; the status is the URL. Port 0 takes a free one."""
-        async with await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port) as listener:
-            bound = listener.extra(anyio.abc.SocketAttribute.local_port)
-            task_status.started(f"http://127.0.0.1:{bound}")
+    async def listen(self, port: int = 0) -> tuple[anyio.abc.Listener[anyio.abc.SocketStream], str]:
+        """Take a port on 127.0.0.1, 0 for a free one; answers the listener and its URL. Raises `OSError`."""
+        listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port)
+        return listener, f"http://127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}"
+
+    async def serve(self, listener: anyio.abc.Listener[anyio.abc.SocketStream]) -> None:
+        """Answer requests until cancelled."""
+        async with listener:
             await listener.serve(self._connection)
 
     async def _connection(self, stream: anyio.abc.SocketStream) -> None:
