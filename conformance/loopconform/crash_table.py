@@ -47,8 +47,9 @@ behind the moment in the first column is succeeded by a fresh one that resumes t
   TOOL_OUTCOME_UNKNOWN, `not started` is TOOL_NOT_STARTED, `result` is the body's own result, `-` means that the
   history does not mention the call.
 - *records lost*: events that the dead process had in memory and its successor has not.
-- *twice?* May an effect happen twice? The harness itself never runs a body again. `told` means that the model knows that the
-  outcome of a call whose body had begun is unknown; `YES` means that nothing tells it, so it may well ask again.
+- *twice?* May an effect happen twice? The harness itself never runs a body again. `told` means that the model knows
+  that the outcome of a call whose body had begun is unknown; `YES` means that nothing tells it, so it may well ask
+  again.
 
 **A typed message is safe from the first request on.** Until the first barrier it is in memory only, and behind it the
 message has been claimed: it is no longer in the inbox and not yet in history, and a crash there loses it.

@@ -128,7 +128,7 @@ def must_be_legal(header: Mapping[str, Any], events: Sequence[Mapping[str, Any]]
         found += judge.event(dict(event), line, 0, 0)
     found += judge.finish()
     errors = [item for item in found if item.level == "E"]
-    assert errors == []
+    assert not errors, errors[0]
     assert judge.event_rows == len(events)
 
 
