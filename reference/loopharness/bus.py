@@ -265,6 +265,11 @@ class Effect:
             raise TypeError(f"the clean-up of {self.label!r} is asynchronous: await its dispose() instead")
         self._context._effects.pop(self, None)
 
+    def retire(self) -> None:
+        """Forget it without taking anything back: what it stood for has ended by itself (C-OWN-2)."""
+        self._disposer = None
+        self._context._effects.pop(self, None)
+
     async def dispose(self) -> None:
         """Take it back and wait until that is done; a second call waits for the first (C-DSP-8).
 
@@ -292,14 +297,17 @@ class Context:
     `key` is the nearest scope tag: `None` for untagged contexts.
     """
 
-    __slots__ = ("_disposing", "_effects", "_own", "active", "bus", "key", "label")
+    __slots__ = ("_closing", "_disposing", "_effects", "_own", "active", "agent", "bus", "key", "label")
 
     def __init__(self, bus: Bus, parent: Context | None, key: object | None, label: str) -> None:
         self.bus: Final = bus
         self.key: Final = key
         self.label: Final = label
         self.active = True
+        self.agent: Any = None if parent is None else parent.agent
+        """The agent whose scope this is (C-SET-2); inherited by the contexts made from it."""
         self._effects: dict[Effect, None] = {}
+        self._closing: list[Callable[[], object]] = []
         self._disposing: anyio.Event | None = None
         self._own = parent.effect(self._unwind, f"context {label}") if parent is not None else None
 
@@ -310,6 +318,23 @@ class Context:
     def scope(self, key: object, label: str | None = None) -> Context:
         """A child context with a scope tag of its own; the key is any object, compared by identity."""
         return Context(self.bus, self, key, label or f"scope {key!r}")
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """What would be taken back now, oldest first."""
+        return tuple(self._effects)
+
+    def on_closing(self, call: Callable[[], object]) -> None:
+        """Call this when the context takes nothing new any more, before anything is taken back (C-ABT-4)."""
+        self._closing.append(call)
+
+    def close(self) -> None:
+        """Take nothing new any more; `dispose` takes the rest back. Harmless the second time."""
+        if self.active:
+            self.active = False
+            for call in self._closing:
+                call()
+            self._closing.clear()
 
     def effect(self, disposer: Disposer, label: str = "effect") -> Effect:
         """Register a clean-up, synchronous or not.
@@ -351,7 +376,7 @@ class Context:
                 await self._unwind()
 
     async def _unwind(self) -> None:
-        self.active = False
+        self.close()
         self._disposing = anyio.Event()
         try:
             while self._effects:

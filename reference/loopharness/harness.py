@@ -16,13 +16,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import anyio
 
-from loopharness.agent import Agent, AgentOptions, Services
+from loopharness.agent import Agent, AgentOptions
 from loopharness.agent.messages import random_id
+from loopharness.agents import Agents, Meta
 from loopharness.bus import Bus, Context
+from loopharness.creation.engine import Engine
 from loopharness.model.service import LlmService
 from loopharness.prompt import SystemPrompt
 from loopharness.session import Session, Sessions, wall_clock
@@ -32,13 +34,9 @@ from loopharness.store.checkpoint import install_checkpoints
 from loopharness.store.service import SessionPersistence
 from loopharness.tools.pipeline import ToolPipeline
 from loopharness.tools.registry import ToolRegistry
-from loopspec.log.types import Dialect
 from loopspec.profile import Profile, law
 
 __all__ = ["Harness", "open_harness"]
-
-END_SEED: Final = "session/end-seed"
-"""The restart marker: what stands before it is history (S-FRK-1, S-FRK-2)."""
 
 
 class Harness:
@@ -58,7 +56,8 @@ class Harness:
     ) -> None:
         self.bus: Final = Bus()
         self.context: Final[Context] = self.bus.root
-        self.sessions: Final = Sessions(self.bus)
+        self.engine: Final = Engine(self.bus, law(profile, session_format))
+        self.sessions: Final = Sessions(self.bus, self.engine)
         self.llm: Final = LlmService(self.bus)
         self.tools: Final = ToolRegistry(self.bus)
         self.pipeline: Final = ToolPipeline(self.bus, self.tools)
@@ -66,12 +65,11 @@ class Harness:
         self.settings: Final = LoopSettings()
         self.profile: Final = profile
         self.session_format: Final = session_format
-        self.agents: Final[dict[str, Agent]] = {}
         self.now: Final = now
         self.new_id: Final = new_id
         self.persistence: Final = persistence
         self._group = group
-        self._detach: dict[Session, Callable[[], None]] = {}
+        self.agents: Final = Agents(self, group)
         if persistence is not None:
             persistence.mount(self.context, group)
             if checkpoints:
@@ -90,45 +88,30 @@ class Harness:
         header: Mapping[str, Any] | None = None,
         events: Iterable[Mapping[str, Any]] = (),
         begin: bool = True,
+        source: Literal["startup", "resume"] = "resume",
     ) -> Agent:
         """A live agent over a new session, or over the events of one that is taken up again.
 
         `cwd` is the absolute path of the directory that a new session works in, as its header records it.
         `header` and `events` are those of a stored session; its format decides the dialect; an open turn is closed,
-        and `begin` says whether a restart marker may be due. Raises `ValueError` when the id is taken here, or when
-        the log holds an impossible inbox splice, and `SessionAlreadyExistsError` when it is taken on disk.
+        `begin` says whether a restart marker may be due, and `source` whether that is a resume or a fork. Raises
+        `ValueError` when the id is taken here, or when the log holds an impossible inbox splice, and
+        `SessionAlreadyExistsError` when it is taken on disk. See `agents` for everything else.
         """
-        row = dict(header) if header is not None else self._fresh_header(session_id or self.new_id(), cwd)
-        version = row["version"]
-        dialect: Dialect = "v4" if version == 4 else "v0"
-        if header is None and self.persistence is not None:
-            await self.persistence.reserve(row["id"])
-        session = Session(row, dialect=dialect, now=self.now, events=resume.continued(dialect, events))
-        if header is not None and begin and not (len(session.events) and session.events[-1]["type"] == END_SEED):
-            session.append(END_SEED, {})
-        key = object()
-        services = Services(self.bus, self.llm, self.tools, self.pipeline, self.prompt, self.settings, self.new_id)
-        agent = Agent(session, services, options or AgentOptions(), law(self.profile, version), key)
-        self._detach[session] = self.sessions.enter(session, self.context.scope(key, f"agent {session.id}"))
-        self.agents[agent.id] = agent
-        await self._group.start(agent.live)
-        self.sessions.announce(session)
-        return agent
+        if header is None:
+            meta: Meta = {} if cwd is None else {"cwd": cwd}
+            handle = await self.agents.create(session_id, options, meta=meta)
+        else:
+            handle = await self.agents.take_up(header, events, options, begin=begin, source=source)
+        return handle.agent
 
     async def dispose_agent(self, agent: Agent) -> None:
-        """Cancel with cause `disposed`, wait until idle, and take the agent off the list (L-DSP-1)."""
-        if self.agents.pop(agent.id, None) is not None:
-            agent.cancel({"kind": "disposed"})
-            await agent.when_idle()
-            try:
-                if self.persistence is not None:
-                    await self.persistence.close(agent.session)
-            finally:
-                self._detach.pop(agent.session)()
+        """Cancel with cause `disposed`, wait until idle, unwind its scope, and take it off the lists (C-TDN-*)."""
+        await self.agents.handle(agent).dispose()
 
     async def resume_agent(self, session_id: str, options: AgentOptions | None = None) -> Agent:
         """A live, idle agent over a stored session, repaired if it had crashed (C-RES-*); see `store.resume`."""
-        return await resume.resume(self, session_id, options)
+        return (await self.agents.resume(session_id, options)).agent
 
     async def fork_agent(
         self,
@@ -139,15 +122,6 @@ class Harness:
     ) -> Agent:
         """A live, idle agent over a copy of a live session, up to an inclusive seq (C-FRK-*); see `store.resume`."""
         return await resume.fork(self, source, boundary, child_id, options)
-
-    def _fresh_header(self, id: str, cwd: str | None) -> dict[str, Any]:
-        row: dict[str, Any] = {"type": "session", "version": self.session_format, "id": id, "createdAt": self.now()}
-        if cwd is not None:
-            row["cwd"] = cwd
-        if self.session_format == 4:
-            row["isSeeded"] = False
-        row["delegationDepth"] = 0
-        return row
 
 
 @asynccontextmanager
@@ -181,11 +155,11 @@ async def open_harness(
         harness = Harness(group, profile, session_format, now, identity, persona, new_id, persistence, checkpoints)
         try:
             yield harness
-            for agent in list(harness.agents.values()):
-                await harness.dispose_agent(agent)
+            await harness.agents.shut_down()
         except Exception as error:  # raised again outside the group, which would wrap it
             failure = error
         finally:
+            harness.agents.abandon()
             if persistence is not None:
                 with anyio.CancelScope(shield=True):
                     await persistence.close_all()

@@ -6,13 +6,13 @@ section that nothing can interleave with: freeze, ask the veto, push, fold, tell
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from loopharness.bus import Bus, Context
-from loopharness.errors import error_chain
+from loopharness.creation.engine import Engine, Item
+from loopharness.creation.errors import refusal
 from loopharness.frozen import FrozenDict, NotJsonError, freeze
 from loopspec.context import NEVER, Retained, observe
 from loopspec.kernel.prefix import Prefix
@@ -22,8 +22,6 @@ from loopspec.surface import Surface, SurfaceError, advance, breaches, empty
 from loopspec.values import Record
 
 __all__ = ["Session", "SessionDataError", "Sessions", "wall_clock"]
-
-_log = logging.getLogger("loopharness")
 
 REENTRY: Final = "session append cannot reenter while another append is being published"
 
@@ -47,13 +45,11 @@ class Session:
 
     __slots__ = (
         "__weakref__",
-        "_bus",
-        "_entry",
-        "_key",
         "_last",
         "_now",
         "_publishing",
         "_shown",
+        "_store",
         "dialect",
         "events",
         "header",
@@ -83,14 +79,12 @@ class Session:
         self._publishing = False
         self.on_published: Callable[[], None] | None = None
         """Called when the publication of an append is over: its driver may have operations waiting for that."""
-        self._bus: Bus | None = None
-        self._key: object | None = None
-        self._entry: _Entry | None = None
+        self._store: Engine | None = None
         for event in events:
             if event["seq"] != len(self.events):
                 raise ValueError(f"event {len(self.events)} of session {self.id!r} has seq {event['seq']}")
             self._check(event)
-            self._commit(event)
+            self.commit(event)
 
     @property
     def messages(self) -> Prefix[Record]:
@@ -156,17 +150,13 @@ class Session:
         self._publishing = True
         try:
             self._check(event)
-            bus = self._bus
-            if bus is None or not bus.has("session/event"):
-                self._commit(event)
+            store = self._store
+            if store is None or not store.bus.has("session/event"):
+                self.commit(event)
             else:
-                listeners = bus.select("emit", "session/event", (self, event), self._key)
-                self._commit(event)
-                bus.deliver(listeners, "session/event", (self, event))
+                store.publish(self, event)
         finally:
             self._publishing = False
-            if self._entry is not None:
-                self._entry.settle()
             if self.on_published is not None:
                 self.on_published()
         return event
@@ -178,7 +168,25 @@ class Session:
             if wrong:
                 raise SurfaceError(wrong)
 
-    def _commit(self, event: FrozenDict) -> None:
+    @property
+    def attached(self) -> bool:
+        """Whether a store publishes the appends (C-REGS-2)."""
+        return self._store is not None
+
+    def attach(self, store: Engine) -> None:
+        """For the store: appends are published from now on."""
+        self._store = store
+
+    def detach(self) -> None:
+        """For the store: appends stay in the log and are not heard (C-REGS-6)."""
+        self._store = None
+
+    def published(self) -> None:
+        """For the store: the observers of the record are done."""
+        self._publishing = False
+
+    def commit(self, event: FrozenDict) -> None:
+        """For the store: fold and push one record that has been checked."""
         if event["type"] in self._shown:
             self.surface = advance(self.surface, event, event["seq"])
             self.retained = observe(self.dialect, self.retained, event, event["seq"])
@@ -189,43 +197,29 @@ class Session:
         return f"<Session {self.id} with {len(self.events)} events>"
 
 
-class _Entry:
-    """One attachment of a session to a store (C-REGS-1)."""
-
-    __slots__ = ("announced", "announcing", "detach_requested", "session", "store")
-
-    def __init__(self, store: Sessions, session: Session) -> None:
-        self.store = store
-        self.session = session
-        self.announced = False
-        self.announcing = False
-        self.detach_requested = False
-
-    def detach(self) -> None:
-        self.detach_requested = True
-        self.settle()
-
-    def settle(self) -> None:
-        """Leave the store once nothing of this session is being dispatched (C-REGS-5)."""
-        if self.detach_requested and not self.announcing and not self.session._publishing:
-            self.store._remove(self)
-
-
 class Sessions:
     """The live sessions, by id, in order of entry (C-REGS-*)."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, engine: Engine | None = None) -> None:
         self._bus = bus
-        self._entries: dict[str, _Entry] = {}
+        self._engine: Final = engine or Engine(bus)
 
     def get(self, id: str) -> Session | None:
         """The live session of that id."""
-        entry = self._entries.get(id)
-        return None if entry is None else entry.session
+        return self._engine.sessions.get(id)
 
     def list(self) -> list[Session]:
         """A fresh list of the live sessions."""
-        return [entry.session for entry in self._entries.values()]
+        return list(self._engine.sessions.values())
+
+    def create(self, session: Session, context: Context | None = None) -> Callable[[], None]:
+        """Enter and announce somebody's own session; `context` owns it. The answer detaches (C-REGS, 3.1).
+
+        Raises what `enter` raises, and what a listener of `session/created` raises: then it has left again.
+        """
+        item = self._offered(session, context)
+        self._engine.register("session", item)
+        return _Detach(self._engine, item).owned_by(context)
 
     def enter(self, session: Session, context: Context | None = None) -> Callable[[], None]:
         """Insert silently and start publishing appends; the answer detaches (C-REGS-2, C-REGS-3).
@@ -236,28 +230,24 @@ class Sessions:
 
         Raises `ValueError`: `session "<id>" already exists`, `session "<id>" is already attached to a store`.
         """
-        if session.id in self._entries:
-            raise ValueError(f'session "{session.id}" already exists')
-        if session._entry is not None:
-            raise ValueError(f'session "{session.id}" is already attached to a store')
-        entry = _Entry(self, session)
-        self._entries[session.id] = entry
-        session._entry = entry
-        session._bus = self._bus
-        session._key = None if context is None else context.key
-        return entry.detach
+        item = self._offered(session, context)
+        self._engine.enter("session", item)
+        return _Detach(self._engine, item)
 
     def announce(self, session: Session) -> None:
         """Run the one `session/created (session)` dispatch; its first failure escapes (C-REGS-4, C-DSP-5)."""
-        entry = self._live(session)
-        if entry.announced:
-            raise ValueError(f'session "{session.id}" was already announced')
-        entry.announced = entry.announcing = True
-        try:
-            self._bus.announce("session/created", session, key=session._key)
-        finally:
-            entry.announcing = False
-            entry.settle()
+        item = self._engine.item_of(session)
+        if item is None:
+            raise refusal("not-live", session.id)
+        self._engine.announce("session", item)
+
+    def _offered(self, session: Session, context: Context | None) -> Item:
+        if session.attached:
+            raise ValueError(f'session "{session.id}" is already attached to a store')
+        item = self._engine.item(session.id)
+        item.session = session
+        item.key = None if context is None else context.key
+        return item
 
     async def flush(self, session: Session) -> bool:
         """Wait until every `session/flush (session)` listener has settled (C-REGS-8, S-DSK-33).
@@ -266,26 +256,33 @@ class Sessions:
         """
         self._live(session)
         try:
-            return await self._bus.parallel("session/flush", session, key=session._key) > 0
+            return await self._bus.parallel("session/flush", session, key=self._key_of(session)) > 0
         except ExceptionGroup as group:
             raise group.exceptions[0] from None
 
-    def _live(self, session: Session) -> _Entry:
-        entry = self._entries.get(session.id)
-        if entry is None or entry.session is not session:
-            raise ValueError(f'session "{session.id}" is not live in this store')
-        return entry
+    def _key_of(self, session: Session) -> object | None:
+        item = self._engine.item_of(session)
+        return None if item is None else item.key
 
-    def _remove(self, entry: _Entry) -> None:
-        session = entry.session
-        if self._entries.get(session.id) is not entry:
-            return
-        del self._entries[session.id]
-        key, session._entry, session._bus = session._key, None, None
-        if not entry.announced:
-            return
-        subject = f'session "{session.id}": session/disposed'
-        try:
-            self._bus.emit("session/disposed", session, key=key, subject=subject)
-        except Exception as error:  # instrumentation objects; the removal stands (C-REGS-7)
-            _log.warning("%s dispatch threw: %s", subject, error_chain(error), exc_info=True)
+    def _live(self, session: Session) -> None:
+        if self.get(session.id) is not session:
+            raise refusal("not-live", session.id)
+
+
+class _Detach:
+    """Takes one exact session out, once (C-REGA-6)."""
+
+    __slots__ = ("_engine", "_item")
+
+    def __init__(self, engine: Engine, item: Item) -> None:
+        self._engine = engine
+        self._item: Item | None = item
+
+    def __call__(self) -> None:
+        item, self._item = self._item, None
+        if item is not None:
+            self._engine.withdraw("session", item)
+
+    def owned_by(self, context: Context | None) -> Callable[[], None]:
+        """The same as an effect of a context."""
+        return self if context is None else context.effect(self, "sessions.create()")

@@ -230,6 +230,15 @@ def announce_again(s: Any, kind: Kind, object: int) -> Outcome[Any]:
     return leave(s, ("raise", "not-live" if entry_of(s, kind, object) is None else "already-announced"))
 
 
+@rules("announce_entered")
+def announce_entered(s: Any, kind: Kind, object: int) -> Outcome[Any]:
+    """C-REGA-4, C-REGS-4  The advanced way: somebody announces an object that has been entered in silence."""
+    entry = entry_of(s, kind, object)
+    if entry is None or entry.phase != "entered":
+        return go(s, ("announce_again", kind, object))
+    return go(s, ("announce", kind, object, ("answer", None), ("raise", "created")))
+
+
 @rules("withdraw")
 def withdraw(s: Any, kind: Kind, object: int) -> Outcome[Any]:
     """C-REGA-6, R-50, R-53  The disposer of such an object, called at any time and any number of times."""

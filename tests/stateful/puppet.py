@@ -29,6 +29,9 @@ from loopspec.profile import Profile
 Line = tuple[Any, ...]
 """One label of a path: `(verb, name, …)`."""
 
+CALLS = (("call",), ("wait",))
+"""Verbs of an operation that is called: it begins at once, or waits until the log is free."""
+
 SILENT = ("note", "begin")
 """Verbs of the path that nobody outside can see."""
 
@@ -119,7 +122,7 @@ class Puppet:
     def act(self) -> None:
         """In a window: make the calls that the path has here."""
         self._watch_signal()
-        while self.peek()[:1] == ("call",):
+        while self.peek()[:1] in CALLS:
             self.call()
 
     def call(self) -> None:
@@ -262,7 +265,6 @@ class Puppet:
             self._tap(agent)
             with anyio.fail_after(20):
                 await self._run()
-            harness.agents.clear()
             context.bus._listeners.clear()
             harness._group.cancel_scope.cancel()
 
@@ -314,7 +316,7 @@ class Puppet:
     async def _run(self) -> None:
         while self.at < len(self.path) and self.failure is None:
             label = self.peek()
-            if label[0] == "call":
+            if label[:1] in CALLS:
                 self.call()
             elif label[0] == "answer":
                 point, answer = label[1], label[2]

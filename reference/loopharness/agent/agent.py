@@ -11,16 +11,18 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import anyio
 import anyio.lowlevel
+from anyio.abc import TaskGroup
 
 from loopharness.agent.attempt import Attempts
 from loopharness.agent.maintenance import Job, Maintenance
 from loopharness.agent.messages import CauseKind, Messages, accepted, random_id, user_message
 from loopharness.agent.records import Recorder
-from loopharness.bus import AgentEvents, Bus
+from loopharness.bus import AgentEvents, Bus, Context
+from loopharness.creation.errors import refusal
 from loopharness.errors import error_chain
 from loopharness.frozen import FrozenDict, freeze
 from loopharness.interpreter import Interpreter
@@ -39,6 +41,9 @@ from loopspec.inbox import Ids, Target
 from loopspec.kernel.machine import Answer, Effect
 from loopspec.profile import Law
 from loopspec.values import Record
+
+if TYPE_CHECKING:
+    from loopharness.creation.transactions import Transaction, Transactions
 
 __all__ = ["Agent", "AgentOptions", "Inbox", "Services"]
 
@@ -177,8 +182,8 @@ class Agent:
         self.attempts: Final = Attempts(self)
         self.failure: object = None
         """What was raised last inside the turn; the machine says whether it becomes the turn's error."""
-        self.signal: Signal = Signal()
         self._controller = AbortController()
+        self.signal: Signal = self._controller.signal
         self._recorder = Recorder(self)
         self._maintenance = Maintenance(self)
         lists = self._recorder.restored_lists()
@@ -188,7 +193,12 @@ class Agent:
         self._claimed: list[int] = []
         self._gone: list[int] = []
         """Numbers of messages that left the inbox; frames on the stack may still mention them."""
-        self._group: anyio.abc.TaskGroup | None = None
+        self.ctx: Context
+        """The agent's own scope: what is registered here is heard by this agent alone, and ends with it."""
+        self.lifecycle: Transaction
+        self._transactions: Transactions | None = None
+        self._retired = False
+        self._group: TaskGroup | None = None
         self._thread = 0
         self._work = anyio.Event()
         self._settled = anyio.Event()
@@ -225,9 +235,20 @@ class Agent:
 
         Raises `ValueError` for an id that is pending already, `SessionDataError` for data that is not lossless
         JSON, what a veto raises, and `RuntimeError` outside the agent's scope. Then nothing has changed.
+        A wake before the agent is published is kept for its start (N-1); one after its end is refused (N-7).
         """
         (number,) = self.offer([message])
-        self.call("send", number, target, wakeup)
+        if not wakeup or self._transactions is None:
+            self.call("send", number, target, wakeup)
+            return
+        self._check_place()
+        may_start = self._transactions.wake(self.lifecycle)
+        try:
+            with self._transactions.initiators.driving(self):
+                self.call("send", number, target, may_start)
+        finally:
+            if self.at_rest:
+                self._transactions.rested(self.lifecycle)
 
     def followup(self, message: Message) -> None:
         """Queue a message for a turn of its own, and wake the agent."""
@@ -271,22 +292,45 @@ class Agent:
 
     # -- life
 
-    async def live(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Be alive until cancelled: every hook of this agent runs inside this call, whoever woke it.
+    @property
+    def at_rest(self) -> bool:
+        """No activity remains, a job or a waiting operation included (L-IDLE-1)."""
+        return driver.is_quiet(self._interpreter.config)
 
-        Start it in a task group that outlives every use of the agent; the harness does that.
-        """
-        async with anyio.create_task_group() as group:
-            self._group, self._thread = group, threading.get_ident()
-            try:
-                task_status.started()
-                while True:
+    def join(self, transactions: Transactions, lifecycle: Transaction, ctx: Context, group: TaskGroup) -> None:
+        """Come alive in a task group that outlives every use of the agent. `ctx` is its scope (C-SET-2)."""
+        self._transactions, self.lifecycle, self.ctx = transactions, lifecycle, ctx
+        self._group, self._thread = group, threading.get_ident()
+        group.start_soon(self._live)
+
+    def wake(self) -> None:
+        """Start the driver for a wake that was kept."""
+        assert self._transactions is not None
+        try:
+            with self._transactions.initiators.driving(self):
+                self.call("wake", False, ("answer", None))
+        finally:
+            if self.at_rest:
+                self._transactions.rested(self.lifecycle)
+
+    def retire(self) -> None:
+        """Do nothing any more (INV-15)."""
+        self._retired = True
+        self._group = None
+        self._work.set()
+
+    async def _live(self) -> None:
+        """Every hook of this agent runs inside this call, whoever woke it, and as caused by this agent (C-INI-5)."""
+        assert self._transactions is not None
+        try:
+            with self._transactions.initiators.driving(self):
+                while not self._retired:
                     await self._work.wait()
                     self._work = anyio.Event()
                     await self._answer_hooks()
-            finally:
-                self._group = None
-                self._settled.set()
+        finally:
+            self._group = None
+            self._settled.set()
 
     async def _answer_hooks(self) -> None:
         interpreter = self._interpreter
@@ -306,6 +350,15 @@ class Agent:
 
     def call(self, *operation: Any) -> Any:
         """Call an operation of the driver machine."""
+        self._check_place()
+        try:
+            return self._interpreter.call(operation, self.session.publishing)
+        finally:
+            self._sweep()
+
+    def _check_place(self) -> None:
+        if self._retired:
+            raise refusal("disposed", self.id)
         if self._group is None:
             raise RuntimeError(
                 f'agent "{self.id}" is not alive: use it inside the harness scope that created it '
@@ -316,10 +369,6 @@ class Agent:
                 f'agent "{self.id}" was called from another thread; hand the call to its event loop, '
                 "for example with anyio.from_thread.run_sync"
             )
-        try:
-            return self._interpreter.call(operation, self.session.publishing)
-        finally:
-            self._sweep()
 
     def _log_is_free(self) -> None:
         """Operations called by observers of somebody else's record begin now (L-CAN-6, L-SEND-9)."""
@@ -408,6 +457,8 @@ class Agent:
         if end[0] == "settled":
             self._settled.set()
             self._settled = anyio.Event()
+            if self._transactions is not None:
+                self._transactions.rested(self.lifecycle)
         elif end[0] == "raise" and not heard:
             self._maintenance.refuse(self.error(end[1]))
             _log.warning(

@@ -1,13 +1,13 @@
 """Resume and fork: how a log becomes a live agent again (C-RES-*, C-FRK-*, S-FRK-*).
 
-`continued` and `forked` are pure and say which events a resumed or forked session begins with. `resume` and
-`fork` do it on a harness.
+`continued` and `forked` are pure and say which events a resumed or forked session begins with. `load` gets the
+private session of a resume, `fork` makes a child on a harness.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from loopharness.frozen import FrozenDict, freeze
 from loopharness.session import Session
@@ -21,10 +21,12 @@ from loopspec.values import SAFE_INTEGER
 if TYPE_CHECKING:
     from loopharness.agent import Agent, AgentOptions
     from loopharness.harness import Harness
+    from loopharness.store.service import SessionPersistence
 
-__all__ = ["continued", "fork", "fork_header", "forked", "resume"]
+__all__ = ["begun", "continued", "fork", "fork_header", "forked", "load", "session_of"]
 
-NOT_CONFIGURED = "cannot resume: session persistence is not configured (open the harness with sessions_root=…)"
+END_SEED: Final = "session/end-seed"
+"""The restart marker: what stands before it is history (S-FRK-1, S-FRK-2)."""
 
 
 def continued(dialect: Dialect, events: Iterable[Mapping[str, Any]]) -> list[FrozenDict]:
@@ -34,30 +36,38 @@ def continued(dialect: Dialect, events: Iterable[Mapping[str, Any]]) -> list[Fro
     return [*stored, *(freeze(dict(closer)) for closer in closers)]
 
 
-async def resume(harness: Harness, session_id: str, options: AgentOptions | None = None) -> Agent:
-    """A live, idle agent over a stored session; its repair and its restart marker are durable (C-RPR-4, C-INB-2).
+def begun(session: Session) -> Session:
+    """A session behind its restart marker, which it gets unless it ends with one (S-FRK-1, S-FRK-2)."""
+    if not (len(session.events) and session.events[-1]["type"] == END_SEED):
+        session.append(END_SEED, {})
+    return session
 
-    Raises `RuntimeError` without persistence (C-RES-2), what `SessionPersistence.open` raises, and `ValueError` for an
-    impossible inbox splice in the log (C-INB-5). Then the session is free again, and unchanged but for its repair.
+
+def session_of(
+    header: Mapping[str, Any], events: Iterable[Mapping[str, Any]], now: Callable[[], int], begin: bool = True
+) -> Session:
+    """The private session of a log that is taken up again; `begin`: a restart marker may be due."""
+    dialect: Dialect = "v4" if header["version"] == 4 else "v0"
+    session = Session(dict(header), dialect=dialect, now=now, events=continued(dialect, events))
+    return begun(session) if begin else session
+
+
+async def load(
+    persistence: SessionPersistence, session_id: str, version: int, now: Callable[[], int]
+) -> Session:
+    """The private session of a stored one, which is reserved from now on (C-RES-3, C-RES-7).
+
+    Raises what `SessionPersistence.open` raises. Then the session is free again, and unchanged but for its repair.
     """
-    persistence = harness.persistence
-    if persistence is None:
-        raise RuntimeError(NOT_CONFIGURED)
-    opened = await persistence.open(session_id, harness.session_format)
+    opened = await persistence.open(session_id, version)
     try:
-        agent = await harness.create_agent(options=options, header=opened.header, events=opened.events)
+        return session_of(opened.header, opened.events, now)
     except SurfaceError as error:
         persistence.release(session_id)
         raise SessionPersistenceCorruptionError(f"{opened.log.path}: {error}", cause=error) from error
     except BaseException:
         persistence.release(session_id)
         raise
-    try:
-        await harness.sessions.flush(agent.session)
-    except BaseException:
-        await harness.dispose_agent(agent)
-        raise
-    return agent
 
 
 async def fork(
@@ -81,7 +91,8 @@ async def fork(
     if harness.persistence is not None:
         await harness.persistence.reserve(child)
     events = forked(session.dialect, prefix)
-    return await harness.create_agent(options=options, header=header, events=events, begin=session.dialect == "v0")
+    begin = session.dialect == "v0"
+    return await harness.create_agent(options=options, header=header, events=events, begin=begin, source="startup")
 
 
 def fork_header(source: Mapping[str, Any], child_id: str, length: int, created_at: int) -> dict[str, Any]:

@@ -1,0 +1,565 @@
+"""What a create or resume is made of, and its teardown: the payload side of `loopspec.creation`.
+
+Each effect of the machine has one short function here. None of them asks what state a transaction is in.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol
+
+import anyio.abc
+
+from loopharness.agent import Agent, AgentOptions, Services
+from loopharness.bus import Context, Effect
+from loopharness.creation.engine import NOWHERE, Engine, Item
+from loopharness.creation.errors import refusal
+from loopharness.creation.initiator import Initiators
+from loopharness.creation.promise import Promise
+from loopharness.errors import error_chain
+from loopharness.session import Session
+from loopharness.signal import Signal
+from loopspec import creation
+from loopspec.kernel.machine import Answer
+from loopspec.kernel.machine import Effect as Point
+from loopspec.profile import Law
+from loopspec.transaction import AGENTS, PROVIDER, Owner, Verb, find
+
+__all__ = ["AgentHandle", "Composition", "Order", "Setup", "Storage", "Transactions"]
+
+_log = logging.getLogger("loopharness")
+
+
+class Composition(Protocol):
+    """What a setup may answer: its `commit()` runs once, just before the agent is published (C-TXN-B2)."""
+
+    def commit(self) -> object:
+        """Make the composition final. Must be undone by the end of the scope."""
+
+
+Setup = Callable[[Context], "Composition | Awaitable[Composition | None] | None"]
+"""Composes an unpublished agent through its scoped context: tools, prompt sections, listeners (C-SET-1)."""
+
+
+class Storage(Protocol):
+    """What the transactions need of a store of sessions."""
+
+    async def reserve(self, session_id: str) -> None:
+        """Refuse the id of a fresh session that is stored already."""
+
+    async def close(self, session: Session) -> None:
+        """Drain a session and let go of it."""
+
+    def release(self, session_id: str) -> None:
+        """Give back a session that was opened and not published."""
+
+
+@dataclass
+class Order:
+    """What was asked for."""
+
+    verb: Verb
+    id: str
+    owner: Context
+    options: AgentOptions = AgentOptions()
+    setup: Setup | None = None
+    signal: Signal | None = None
+    source: Literal["startup", "resume"] = "startup"
+    session: Session | None = None
+    """The private session of a create."""
+    load: Callable[[], Awaitable[Session]] | None = None
+    """Gets the private session of a resume."""
+    flaw: str = ""
+    """What is wrong with the inputs, for the machine; `fault` is the error behind it."""
+    fault: Exception | None = None
+    storage: Storage | None = None
+
+
+class Transaction(Item):
+    """One create or resume with everything that belongs to it."""
+
+    __slots__ = (
+        "caller",
+        "composition",
+        "ended",
+        "failure",
+        "handled",
+        "kept",
+        "order",
+        "outcome",
+        "owner_effect",
+        "public",
+        "scope",
+        "started",
+        "unhook",
+        "unwound",
+    )
+
+    def __init__(self, number: int, id: int, name: str) -> None:
+        super().__init__(number, id, name)
+        self.order: Order
+        self.public: Promise[AgentHandle] = Promise()
+        self.ended: Promise[None] = Promise()
+        self.handled = False
+        """Somebody holds the promise of the teardown."""
+        self.scope: Context | None = None
+        self.owner_effect: Effect | None = None
+        self.unhook: Callable[[], None] | None = None
+        self.caller: contextvars.Context = contextvars.copy_context()
+        self.composition: Any = None
+        self.outcome: Answer | None = None
+        """How the load, the setup or an awaited dispatch came out; `None` while it is open."""
+        self.started = False
+        """The gate of the driver is open (N-1)."""
+        self.kept = False
+        """A wake waits for the gate to open."""
+        self.unwound = False
+        self.failure: Exception | None = None
+        """What the store could not write at the end."""
+
+
+class AgentHandle:
+    """The only way for a consumer to end an agent (C-HND-1, C-OWN-1)."""
+
+    __slots__ = ("_transaction", "_transactions", "agent")
+
+    def __init__(self, transactions: Transactions, transaction: Transaction) -> None:
+        assert transaction.agent is not None
+        self.agent: Final[Agent] = transaction.agent
+        self._transactions = transactions
+        self._transaction = transaction
+
+    def dispose(self) -> Promise[None]:
+        """Ask for the end of the agent, at once; await the answer for the end itself (C-TDN-1, C-REE-1).
+
+        Everybody gets the same promise. Do not await it from work of the agent itself: the disposal waits for that
+        work (C-REE-2).
+        """
+        return self._transactions.dispose(self._transaction)
+
+    def __repr__(self) -> str:
+        return f"<AgentHandle {self.agent.id}>"
+
+
+class Transactions:
+    """All creates and resumes of one harness."""
+
+    def __init__(
+        self, engine: Engine, initiators: Initiators, services: Services, its_law: Callable[[Session], Law]
+    ) -> None:
+        self.engine: Final = engine
+        self.initiators: Final = initiators
+        self._services: Final = services
+        self._law: Final = its_law
+        self._scopes: Final = engine.bus.root.child("agent scopes")
+        self._group: anyio.abc.TaskGroup | None = None
+        self._fibers: dict[Context, int] = {}
+        self._unloads: dict[int, Promise[None]] = {}
+        self._free: list[int] = []
+        self._resting: set[Transaction] = set()
+        self.failures: list[Exception] = []
+        """What went wrong in teardowns that nobody asked to be told about."""
+        engine.perform(
+            {
+                "own": self._own,
+                "prepare": self._prepare,
+                "mint": self._mint,
+                "setup": self._setup,
+                "commit": self._commit,
+                "agent/session-start": self._session_start,
+                "resolve": self._resolve,
+                "reject": self._reject,
+                "start": self._start,
+                "latch": self._latch,
+                "running": self._running,
+                "deactivate": self._deactivate,
+                "cancel": self._cancel,
+                "unwind": self._unwind,
+                "gone": self._gone,
+                "unloaded": self._unloaded,
+            },
+            {"load": self._load, "agent/created": self._announce_late},
+        )
+
+    def open(self, group: anyio.abc.TaskGroup) -> None:
+        """From now on agents live in this task group."""
+        self._group = group
+
+    def spawn(self, work: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> None:
+        """Run work that nobody awaits."""
+        if self._group is None:
+            raise RuntimeError("this harness has ended: create agents inside async with open_harness(…) as harness")
+        self._group.start_soon(work, *arguments)
+
+    def of(self, number: int) -> Transaction:
+        """The transaction of a number."""
+        item = self.engine.items[number]
+        assert isinstance(item, Transaction)
+        return item
+
+    # -- calls
+
+    def begin(self, order: Order) -> Transaction:
+        """Begin a create or resume; everything up to its first await happens inside this call (C-TXN-A)."""
+        engine = self.engine
+        owner = self._owner(order.owner)
+        item = engine.item(order.id, Transaction)
+        assert isinstance(item, Transaction)
+        item.order = order
+        item.public = Promise(lambda: self._abort(item))
+        if order.fault is not None:
+            item.errors["inputs"] = order.fault
+        if order.signal is not None and not order.signal.aborted:
+            item.unhook = order.signal.on_abort(lambda _: self._abort(item))
+        flaw = "aborted" if order.signal is not None and order.signal.aborted else order.flaw
+        engine.call(order.verb, item.number, item.id, owner, flaw)
+        return item
+
+    def dispose(self, item: Transaction) -> Promise[None]:
+        """Ask for the teardown; the answer is its one promise (C-TDN-1)."""
+        item.handled = True
+        self.engine.call("dispose", item.number)
+        return item.ended
+
+    def _abort(self, item: Transaction) -> None:
+        self.engine.call("abort", item.number)
+
+    def _release(self, item: Transaction) -> Promise[None]:
+        self.engine.call("release", item.number)
+        return item.ended
+
+    def wake(self, item: Transaction) -> bool:
+        """Before a waking send: whether the driver may be woken now. Raises when no wake is taken (N-7, N-8)."""
+        self.engine.ask(item, "agent", "wake", item.number)
+        return item.started
+
+    def rested(self, item: Transaction) -> None:
+        """The driver of an agent has come to rest."""
+        self._resting.add(item)
+        if self.engine.interpreter.config.stack:
+            self.engine.settled()
+        else:
+            self.report_rest()
+
+    def report_rest(self) -> bool:
+        """Tell the machine of runs that have ended (INV-27)."""
+        reported = False
+        while self._resting:
+            item = self._resting.pop()
+            member = find(self.engine.core, item.number)
+            if member is not None and item.agent is not None and item.agent.at_rest:
+                if creation.may_rest(self.engine.core, member):
+                    self.engine.call("rest", item.number)
+                    reported = True
+        return reported
+
+    # -- fibers
+
+    def adopt(self, context: Context, fiber: int | None = None) -> Promise[None]:
+        """Make a context a fiber of the machine: its end is an unload (C-OWN-6)."""
+        number = self._new_fiber() if fiber is None else fiber
+        ended: Promise[None] = Promise()
+        self._fibers[context], self._unloads[number] = number, ended
+        context.on_closing(lambda: self._unload(number))
+        context.effect(lambda: ended, "agents.owner()")
+        return ended
+
+    def shut(self) -> None:
+        """The harness has ended: a context that ends later has nobody left to wait for."""
+        self._group = None
+        for ended in self._unloads.values():
+            ended.resolve(None)
+        self._unloads.clear()
+
+    def _unload(self, fiber: int) -> None:
+        if self._group is None:
+            return
+        if fiber == AGENTS:
+            self.initiators.close()
+        self.engine.call("unload", fiber)
+
+    def _new_fiber(self) -> int:
+        interpreter = self.engine.interpreter
+        core = interpreter.config.core
+        fibers = core.fibers
+        if self._free:
+            number = self._free.pop()
+            fibers = (*fibers[:number], "active", *fibers[number + 1 :])
+        else:
+            number, fibers = len(fibers), (*fibers, "active")
+        interpreter.config = interpreter.config._replace(core=core.put(fibers=fibers))
+        return number
+
+    def _owner(self, context: Context) -> Owner:
+        if context.agent is not None and context.active:
+            return ("agent", context.agent.lifecycle.number)
+        known = self._fibers.get(context)
+        if known is None:
+            if not context.active:
+                return ("fiber", NOWHERE)
+            self.adopt(context)
+            known = self._fibers[context]
+        return ("fiber", known)
+
+    def _unloaded(self, fiber: int) -> None:
+        for context, number in list(self._fibers.items()):
+            if number == fiber:
+                del self._fibers[context]
+        if fiber > NOWHERE:
+            self._free.append(fiber)
+        self._unloads.pop(fiber).resolve(None)
+
+    # -- from the call to the scope
+
+    def _own(self, number: int, id: int) -> None:
+        item = self.of(number)
+        label = f"agentLoop.lifecycle({item.name})"
+        item.owner_effect = item.order.owner.effect(lambda: self._release(item), label)
+
+    def _load(self, number: int) -> None:
+        self.spawn(self._loading, self.of(number))
+
+    async def _loading(self, item: Transaction) -> None:
+        assert item.order.load is not None
+        try:
+            session = await item.order.load()
+        except Exception as error:
+            item.errors["load"] = error
+            item.outcome = ("missing",)
+        else:
+            item.session = session
+            item.outcome = ("loaded",)
+            if item.ended.settled:  # too late: nobody wants it any more (C-ABT-9)
+                self._give_back(item)
+        self.engine.over()
+
+    def _give_back(self, item: Transaction) -> None:
+        if item.order.storage is not None and item.order.verb == "resume" and item.session is not None:
+            item.order.storage.release(item.name)
+
+    def _prepare(self, number: int, id: int) -> None:
+        item = self.of(number)
+        item.outcome = None
+        if item.order.session is not None:
+            item.session = item.order.session
+        if item.owner_effect is None:
+            self._own(number, id)
+
+    def _mint(self, number: int) -> None:
+        item = self.of(number)
+        assert item.session is not None
+        assert self._group is not None
+        item.key = object()
+        item.scope = self._scopes.scope(item.key, f"agent {item.name}")
+        self.engine.bus.announce("internal/scope", item.scope)
+        agent = Agent(item.session, self._services, item.order.options, self._law(item.session), item.key)
+        item.agent = item.scope.agent = agent
+        item.started = not self.engine.law.driver_waits_for_publication
+        agent.join(self, item, item.scope, self._group)
+
+    # -- composition
+
+    def _setup(self, number: int) -> None:
+        item = self.of(number)
+        order = item.order
+        if order.storage is not None and order.verb == "create":
+            item.caller.copy().run(self.spawn, self._composing, item, order.storage.reserve(item.name))
+            return
+        item.caller.copy().run(self._call_setup, item)
+
+    def _call_setup(self, item: Transaction) -> None:
+        answer: Any = None
+        try:
+            if item.order.setup is not None:
+                answer = item.order.setup(item.scope)  # type: ignore[arg-type]
+        except Exception as error:
+            self._composed(item, None, error)
+            return
+        if hasattr(answer, "__await__"):
+            self.spawn(self._finish_setup, item, answer)
+        else:
+            self._composed(item, answer, None)
+
+    async def _composing(self, item: Transaction, reserved: Awaitable[None]) -> None:
+        """Where sessions are stored, the id is asked for before anything is composed (C-RES-9, as V2 does)."""
+        try:
+            await reserved
+        except Exception as error:
+            self._composed(item, None, error)
+            return
+        self._call_setup(item)
+
+    async def _finish_setup(self, item: Transaction, answer: Awaitable[Any]) -> None:
+        try:
+            composition = await answer
+        except Exception as error:
+            self._composed(item, None, error)
+        else:
+            self._composed(item, composition, None)
+
+    def _composed(self, item: Transaction, composition: Any, error: Exception | None) -> None:
+        item.composition = composition
+        if error is not None:
+            item.errors["setup"] = error
+        item.outcome = ("settles",) if error is None else ("throws",)
+        if not self.engine.interpreter.config.stack:
+            self.engine.over()
+
+    def _commit(self, number: int) -> None:
+        item = self.of(number)
+        item.outcome = None
+        if item.composition is not None:
+            item.composition.commit()
+
+    # -- publication
+
+    def _announce_late(self, number: int) -> None:
+        item = self.of(number)
+        item.outcome = None
+        self.spawn(self._announcing, item)
+
+    async def _announcing(self, item: Transaction) -> None:
+        try:
+            payload = {"agent": item.agent, "source": item.order.source}
+            await self.engine.bus.serial("agent/created", payload, key=item.key)
+        except Exception as error:
+            item.errors["agent/created"] = error
+            item.outcome = ("throws",)
+        else:
+            item.outcome = ("done",)
+        self.engine.over()
+
+    def _session_start(self, number: int) -> None:
+        item = self.of(number)
+        assert item.agent is not None
+        item.agent.events.emit("agent/session-start", {"source": item.order.source})
+
+    def _resolve(self, number: int) -> None:
+        item = self.of(number)
+        self._unhook(item)
+        item.public.resolve(AgentHandle(self, item))
+
+    def _reject(self, number: int, why: str) -> None:
+        item = self.of(number)
+        self._unhook(item)
+        item.public.reject(self._rejection(item, why))
+        if item.ended.settled or find(self.engine.core, number) is None:
+            item.ended.resolve(None)
+            self.engine.drop(item)
+
+    def _rejection(self, item: Transaction, why: str) -> Exception:
+        own = {
+            "seed": item.error("inputs"),
+            "options": item.error("inputs"),
+            "not-found": item.error("load"),
+            "mint": item.error("mint"),
+            "setup": item.error("setup"),
+            "commit": item.error("commit"),
+            "created": item.error("session/created", "agent/created", "agent/session-start"),
+            "disposal": item.error("agent/disposed"),
+            "caller": self._abort_reason(item),
+        }.get(why)
+        return own or refusal(why, item.name, "agent" if why == "agent-exists" else "session")
+
+    def _abort_reason(self, item: Transaction) -> Exception:
+        reason = item.order.signal.reason if item.order.signal is not None else None
+        if isinstance(reason, Exception):
+            return reason
+        error = refusal("caller", item.name)
+        error.reason = reason  # type: ignore[attr-defined]
+        return error
+
+    def _unhook(self, item: Transaction) -> None:
+        unhook, item.unhook = item.unhook, None
+        if unhook is not None:
+            unhook()
+
+    # -- the driver
+
+    def _start(self, number: int) -> None:
+        self.of(number).started = True
+
+    def _latch(self, number: int) -> None:
+        self.of(number).kept = True
+
+    def _running(self, number: int) -> None:
+        item = self.of(number)
+        kept, item.kept = item.kept, False
+        if kept:
+            assert item.agent is not None
+            item.agent.wake()
+
+    # -- teardown
+
+    def _deactivate(self, number: int, why: str) -> None:
+        self._unhook(self.of(number))
+        self.engine.settled()
+
+    def _cancel(self, number: int) -> None:
+        agent = self.of(number).agent
+        assert agent is not None
+        agent.cancel({"kind": "disposed"})
+
+    def outcome(self, point: Point) -> Answer | None:
+        """What has happened at an await point, as far as that is known out here."""
+        name = point[0]
+        if name in ("load", "setup", "agent/created"):
+            return self.of(point[1]).outcome
+        if name == "live":
+            return ("teardown",)
+        if name == "drain":
+            agent = self.of(point[1]).agent
+            return ("done",) if agent is None or agent.at_rest else None
+        if name == "scope":
+            return ("done",) if self.of(point[1]).unwound else None
+        if name == "boundaries":
+            return ("done",) if self.initiators.drained else None
+        return ("done",)
+
+    def answered(self, point: Point) -> None:
+        """An await point is about to be answered: a drained agent does nothing any more (INV-15)."""
+        if point[0] == "drain":
+            agent = self.of(point[1]).agent
+            if agent is not None:
+                agent.retire()
+
+    def _unwind(self, number: int) -> None:
+        self.spawn(self._unwinding, self.of(number))
+
+    async def _unwinding(self, item: Transaction) -> None:
+        """The scope takes everything back, newest first; then the store lets go of the session (C-TDN-7, C-TDN-18)."""
+        assert item.scope is not None
+        self._give_back(item)
+        await item.scope.dispose()
+        if item.order.storage is not None and item.session is not None:
+            try:
+                await item.order.storage.close(item.session)
+            except Exception as error:
+                item.failure = error
+        item.unwound = True
+        self.engine.over()
+
+    def _gone(self, number: int, how: str) -> None:
+        item = self.of(number)
+        self._unhook(item)
+        if item.agent is not None:
+            item.agent.retire()
+        if item.owner_effect is not None:
+            item.owner_effect.retire()
+        if item.scope is None:
+            self._give_back(item)
+        failure = item.failure if how == "fulfilled" else item.error("agent/disposed")
+        if failure is None:
+            item.ended.resolve(None)
+        else:
+            item.ended.reject(failure)
+            if not item.handled:
+                _log.error('agent "%s" disposal failed: %s', item.name, error_chain(failure))
+                self.failures.append(failure)
+        if item.public.settled:
+            self.engine.drop(item)
+
+
