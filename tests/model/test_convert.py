@@ -78,13 +78,13 @@ MESSAGES: tuple[tuple[str, Any, list[Any]], ...] = (
     ),
     (
         "calls keep their raw arguments",
-        message("assistant", REASONING, called("c1", '{ "a":1'), called("c2")),
+        message("assistant", REASONING, called("c1", '{  "a":1'), called("c2")),
         [
             {
                 "role": "assistant",
                 "content": "",
                 "reasoning_content": "Hm.",
-                "tool_calls": [wire_call("c1", '{ "a":1'), wire_call("c2")],
+                "tool_calls": [wire_call("c1", '{  "a":1'), wire_call("c2")],
             }
         ],
     ),

@@ -166,6 +166,9 @@ def test_the_limit_is_for_one_event() -> None:
     )
     assert fed(b"0123456789abcdef\n", state=Sse(16)) == []
     assert fed(b"0123456789abcdefg\n", state=Sse(16)) == [TooLong(16)]
+    assert fed(b"0123456789abcdefg", state=Sse(16)) == [TooLong(16)]
+    assert fed(b"0123456789abcdefg\n\ndata: b\n\n", state=Sse(16)) == [TooLong(16)]
+    assert fed(*[b"data: 01234", b"5\n\n"] * 20, state=Sse(16)) == [Data("012345")] * 20
 
 
 def test_a_long_line_in_small_reads_is_not_copied_again_and_again() -> None:

@@ -104,6 +104,11 @@ CALLS: tuple[tuple[str, list[Any], list[Any] | str], ...] = (
         [call(0, "a", "f", "1"), call(1, None, "f", "2"), call(1, "a")],
         'two tool calls have the id "a"',
     ),
+    (
+        "a late id that is taken by a call without an index",
+        [call(None, "a", "f", "1"), call(1, None, "g", "2"), call(1, "a")],
+        'two tool calls have the id "a"',
+    ),
     ("two names", [call(0, "a", "f", "1"), call(0, None, "g", "2")], 'a tool call is named "f" and then "g"'),
     (
         "no heads, two",
@@ -151,6 +156,13 @@ def test_a_call_that_the_limit_cut_off_needs_no_head(head: tuple[str | None, str
     assert settled(found) == [{"type": "text", "text": "Hi."}]
     assert stream.judge_stream(found) == ()
     assert all(chunk.get("id") != "" for chunk in found)
+    assert [chunk["index"] for chunk in found if chunk["type"] == "block-end"] == [0]
+
+
+def test_published_adapters_hand_on_what_is_empty() -> None:
+    found = chunks(call(0, None, "f", "1"), rules=PUBLISHED)
+    assert [(c["id"], c["argumentsDelta"]) for c in found if c["type"] == "tool-call-delta"] == [("", "1")]
+    assert found[-2]["block"] == block("", "f", "1")
 
 
 def test_published_adapters_merge_and_erase() -> None:
@@ -176,7 +188,7 @@ def test_reasoning_comes_before_text_in_one_payload() -> None:
 
 
 def test_empty_and_null_open_nothing() -> None:
-    assert chunks(delta(content="", reasoning_content=None), *said("x"))[0] == {
+    assert chunks(delta(content=None, reasoning_content=""), *said("", "x"))[0] == {
         "type": "block-start",
         "index": 0,
         "blockType": "text",

@@ -80,11 +80,25 @@ def wire_messages(request: Mapping[str, Any]) -> list[WireMessage]:
     if request.get("system") is not None:
         found.append({"role": "system", "content": request["system"]})
     for message in request["messages"]:
-        found += _CONVERTERS.get(message["role"], _nothing)(message)
+        found += _wire(message)
     return found
 
 
 # -- one message -----------------------------------------------------------------------------------------------
+
+
+def _wire(message: Mapping[str, Any]) -> list[WireMessage]:
+    """What becomes of one message; a role that the wire does not know becomes nothing."""
+    match message["role"]:
+        case "user":
+            return _user(message)
+        case "assistant":
+            return _assistant(message)
+        case "tool":
+            return _tool(message)
+        case "system" | "developer":
+            return _system(message)
+    return []
 
 
 def _user(message: Mapping[str, Any]) -> list[WireMessage]:
@@ -132,19 +146,6 @@ def _system(message: Mapping[str, Any]) -> list[WireMessage]:
     """The system prompt of format 4, and developer messages, as far as they have text."""
     text = _text_of(message["content"])
     return [{"role": "system", "content": text}] if text else []
-
-
-def _nothing(message: Mapping[str, Any]) -> list[WireMessage]:
-    return []
-
-
-_CONVERTERS: Final = {
-    "system": _system,
-    "developer": _system,
-    "user": _user,
-    "assistant": _assistant,
-    "tool": _tool,
-}
 
 
 def _text_of(content: Iterable[Mapping[str, Any]]) -> str:
