@@ -108,7 +108,7 @@ class Attempts:
             model=config["model"],
             context_window=window,
         )
-        changed = self.header_reason(self._agent.core.headed) is not None
+        changed = self.header_reason(headed=True) is not None  # what a first header is, the machine decides
         return ("prepared", changed, self.context is not None, len(self._system_changes))
 
     async def pull(self, signal: Signal) -> Answer:
