@@ -14,6 +14,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
+
 from loopharness.agent import Agent, AgentOptions, user_message
 from loopharness.frozen import FrozenDict
 from loopharness.gate import Gate
@@ -197,6 +199,13 @@ class Conversation:
     def asked(self, request: int) -> list[str]:
         """What the model was told in one request (0 is the first): the texts of its messages, calls and results."""
         return [_told(message) for message in self.adapter.requests[request]["messages"]]
+
+    async def seen(self, line: str) -> None:
+        """Wait until the trace has a line that begins with `line`."""
+        if not self.count(line):
+            happened = anyio.Event()
+            self.at(line, happened.set)
+            await happened.wait()
 
     async def idle(self) -> None:
         """Wait until the agent is idle."""

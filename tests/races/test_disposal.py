@@ -34,7 +34,6 @@ async def disposing(talk: Conversation) -> AsyncIterator[None]:
 
     async with anyio.create_task_group() as group:
         await group.start(dispose)
-        await anyio.wait_all_tasks_blocked()
         yield
 
 
@@ -182,8 +181,7 @@ async def test_lr_233_a_session_with_pending_input_is_resumed(profile: Profile) 
         header, events = before.agent.session.header, tuple(before.agent.session.events)
     # taken before the harness disposed the agent, as a crash leaves it
     async with conversation(always=FINE, profile=profile, header=header, events=events) as talk:
-        await anyio.wait_all_tasks_blocked()
-        assert talk.agent.status == "idle"
+        await talk.idle()
         assert talk.statuses() == []
         assert talk.pending() == (["s"], ["q"])
         talk.followup("w")

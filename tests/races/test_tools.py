@@ -10,6 +10,7 @@ import pytest
 from tests.harness.conversation import Conversation, conversation, message
 from tests.races.staging import BOTH, USER, Planned, ran
 
+from loopharness.agent import AgentOptions
 from loopharness.gate import Gate
 from loopharness.model.scripted import Response, text, tool_calls
 from loopharness.tools.execution import Execution
@@ -46,6 +47,7 @@ class Bodies:
         self.entered: list[str] = []
         self.left: list[str] = []
         self.gates: dict[str, Gate] = {f"c{number}": Gate() for number in range(1, 7)}
+        self._over: dict[str, anyio.Event] = {f"c{number}": anyio.Event() for number in range(1, 7)}
         self._ends = ends
 
     async def __call__(self, execution: Execution) -> Any:
@@ -53,12 +55,17 @@ class Bodies:
         self.entered.append(call)
         await self.gates[call].enter()
         self.left.append(call)
+        self._over[call].set()
         return self._ends[call](execution) if call in self._ends else f"{call} done"
 
     async def reached(self, *calls: str) -> None:
         """Wait until these bodies run."""
         for call in calls:
             await self.gates[call].reached()
+
+    async def over(self, call: str) -> None:
+        """Wait until this body has ended, and everything that follows from it at once has happened."""
+        await self._over[call].wait()
 
     def open(self, *calls: str) -> None:
         """Let these bodies end."""
@@ -294,7 +301,7 @@ async def test_lr_149_a_later_call_settles_first(profile: Profile) -> None:
         talk.followup("a")
         await bodies.reached("c1", "c2")
         bodies.open("c2")
-        await anyio.wait_all_tasks_blocked()
+        await bodies.over("c2")
         assert bodies.left == ["c2"]
         assert batch(talk) == ["call c1", "call c2"]
         bodies.open("c1")
@@ -314,7 +321,7 @@ async def test_lr_150_a_result_observer_makes_the_next_call_exclusive(profile: P
         talk.followup("a")
         await bodies.reached("c1", "c2")
         bodies.open("c1")
-        await anyio.wait_all_tasks_blocked()
+        await talk.seen("S tool/result c1")
         assert batch(talk) == ["call c1", "call c2", "result c1"]
         bodies.open("c2", "c3")
         await talk.idle()
@@ -334,9 +341,9 @@ async def test_lr_150_the_call_turns_parallel_again_while_the_pool_drains(profil
         talk.followup("a")
         await bodies.reached("c1", "c2", "c3")
         bodies.open("c1")
-        await anyio.wait_all_tasks_blocked()
+        await talk.seen("S tool/result c1")
         bodies.open("c2")
-        await anyio.wait_all_tasks_blocked()
+        await talk.seen("S tool/result c2")
         assert ("call c4" in batch(talk)) is (profile == "dsh-0.1")
         bodies.open("c3", "c4")
         await talk.idle()
@@ -379,8 +386,7 @@ async def test_lr_152_the_cap_changes_while_a_group_runs(profile: Profile) -> No
         assert bodies.left == ["c1"]
         bodies.open("c2", "c3")
         await bodies.reached("c5")
-        await anyio.wait_all_tasks_blocked()
-        assert "c6" not in bodies.entered
+        assert batch(talk)[-1] == "call c5"
         bodies.open("c5", "c6")
         await talk.idle()
         assert len(results(talk)) == 6
@@ -453,7 +459,7 @@ async def test_lr_157_one_of_two_siblings_concludes(profile: Profile) -> None:
         talk.followup("a")
         await bodies.reached("c1", "c2")
         bodies.open("c1")
-        await anyio.wait_all_tasks_blocked()
+        await talk.seen("S tool/result c1")
         assert batch(talk)[-1] == "result c1"
         bodies.open("c2")
         await talk.idle()
@@ -472,16 +478,19 @@ async def test_lr_158_the_scheduler_fails_while_a_call_is_prepared(
     async with conversation(calls("work", "work", "work", "work"), profile=profile) as talk:
         talk.tool("work", bodies, concurrent=True)
         dispatch = talk.harness.pipeline.dispatch
+        rejected, prepared = anyio.Event(), anyio.Event()
 
         async def rejecting(call: Any, may_enter: Any) -> Any:
             slot = await dispatch(call, may_enter)
             if call.execution.call_id == "c1":
+                rejected.set()
                 raise Planned("rejected")
             return slot
 
         async def third(execution: Execution, proceed: Any) -> Any:
             if execution.call_id == "c3":
                 await gate.enter()
+                prepared.set()
             return await proceed()
 
         monkeypatch.setattr(talk.harness.pipeline, "dispatch", rejecting)
@@ -490,10 +499,10 @@ async def test_lr_158_the_scheduler_fails_while_a_call_is_prepared(
         await bodies.reached("c1", "c2")
         await gate.reached()
         bodies.open("c1")
-        await anyio.wait_all_tasks_blocked()
+        await rejected.wait()
         gate.open()
-        await anyio.wait_all_tasks_blocked()
-        assert talk.agent.status == "running"
+        await prepared.wait()
+        assert talk.trace[-1] == "S tool/call c3"
         bodies.open("c2")
         await talk.idle()
         assert batch(talk) == ["call c1", "call c2", "call c3"]
@@ -564,11 +573,13 @@ async def test_lr_162_a_body_waits_for_the_end_of_its_own_run(profile: Profile, 
             await (talk.harness.dispose_agent(talk.agent) if dispose else talk.idle())
             outcome.append("it came to an end")
 
-    async with conversation(calls("work"), FINE, profile=profile) as talk:
+    async with conversation(calls("work"), always=FINE, profile=profile) as talk:
         talk.tool("work", body)
         talk.followup("a")
         await entered.reached()
-        await anyio.wait_all_tasks_blocked()
+        other = await talk.harness.create_agent("other", AgentOptions("mock", "m1"))
+        other.followup(message("o"))
+        await other.when_idle()  # time enough for whoever would wrongly go on
         assert talk.agent.status == "running"
         scope.cancel()
         await talk.idle()
