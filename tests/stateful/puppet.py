@@ -19,7 +19,7 @@ from tests.harness.conversation import message
 
 from loopharness.agent import Agent, AgentOptions
 from loopharness.frozen import FrozenDict
-from loopharness.harness import open_harness
+from loopharness.harness import Harness, open_harness
 from loopharness.model import chunks
 from loopharness.model.failure import failure_facts
 from loopspec.kernel.machine import Answer, Effect
@@ -46,6 +46,10 @@ class Mismatch(AssertionError):
 
 class Planned(Exception):
     """What a listener raises because the path says `throws`."""
+
+
+class Over(Exception):
+    """The path is over, wherever the agent stands: nobody waits for it."""
 
 
 class Veto(Exception):
@@ -245,28 +249,33 @@ class Puppet:
 
     async def play(self, profile: Profile, session_format: int) -> None:
         """Play the whole path. Raises `Mismatch` where the harness leaves it."""
-        async with open_harness(profile, session_format, now=lambda: 0) as harness:
-            context = harness.context
-            harness.llm.register_adapter(["mock"], PuppetAdapter(self))
-            self.agent = agent = await harness.create_agent("main", AgentOptions(provider="mock", model="m1"))
-            context.on("session/event", self.on_record)
-            context.on("internal/dispatch", self.on_dispatch)
-            for name in (*EVENTS, "agent/assistant-stream"):
-                context.on(name, lambda payload, name=name: self.on_event(name, payload))
-            context.on("system-prompt/assemble", self.assembly)
-            context.on("agent/pre-step", self.pre_step)
-            context.on("agent/request", self.request)
-            # A listener serves the stream: what it raises stays an exception, unlike an adapter's (M-431).
-            context.on("llm/stream", lambda request, proceed: PuppetStream(self))
-            context.on("agent/request-error", self.recovery)
-            context.on("agent/turn-stopping", self.stopping)
-            for name in ("tools", "gap", "tick"):
-                agent._hooks[name] = lambda *arguments, name=name: self.hook(name, *arguments)
-            self._tap(agent)
-            with anyio.fail_after(20):
-                await self._run()
-            context.bus._listeners.clear()
-            harness._group.cancel_scope.cancel()
+        try:
+            async with open_harness(profile, session_format, now=lambda: 0) as harness:
+                await self._perform(harness)
+                raise Over
+        except Over:
+            pass
+
+    async def _perform(self, harness: Harness) -> None:
+        context = harness.context
+        harness.llm.register_adapter(["mock"], PuppetAdapter(self))
+        self.agent = agent = await harness.create_agent("main", AgentOptions(provider="mock", model="m1"))
+        context.on("session/event", self.on_record)
+        context.on("internal/dispatch", self.on_dispatch)
+        for name in (*EVENTS, "agent/assistant-stream"):
+            context.on(name, lambda payload, name=name: self.on_event(name, payload))
+        context.on("system-prompt/assemble", self.assembly)
+        context.on("agent/pre-step", self.pre_step)
+        context.on("agent/request", self.request)
+        # A listener serves the stream: what it raises stays an exception, unlike an adapter's (M-431).
+        context.on("llm/stream", lambda request, proceed: PuppetStream(self))
+        context.on("agent/request-error", self.recovery)
+        context.on("agent/turn-stopping", self.stopping)
+        for name in ("tools", "gap", "tick"):
+            agent._hooks[name] = lambda *arguments, name=name: self.hook(name, *arguments)
+        self._tap(agent)
+        with anyio.fail_after(20):
+            await self._run()
 
     def _tap(self, agent: Agent) -> None:
         """See the effects that have no public trace of their own: await points, refusals, returns, fresh signals."""

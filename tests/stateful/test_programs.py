@@ -68,7 +68,7 @@ def class_of(node: Node, move: Label) -> Hashable:
     core, stack, _, waiting = node.config
     window = stack[-1].window if stack else "none"
     phase = (core.phase, aborted(core), core.closing)
-    if label[0] == "call":
+    if label[0] in ("call", "wait"):
         return (*label[:2], *(part for part in label[3:] if not isinstance(part, int)), window, phase, bool(core.latch))
     if label[0] == "answer":
         return ("answer", label[1][0], label[2][0], aborted(core), core.ends)
