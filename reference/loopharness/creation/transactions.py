@@ -522,9 +522,12 @@ class Transactions:
     def answered(self, point: Point) -> None:
         """An await point is about to be answered: a drained agent does nothing any more (INV-15)."""
         if point[0] == "drain":
-            agent = self.of(point[1]).agent
-            if agent is not None:
-                agent.retire()
+            self._retire(self.of(point[1]).agent)
+
+    def _retire(self, agent: Agent | None) -> None:
+        """N-7  For good, where the law says so; published loops keep a ghost that still runs (C-TDN-17)."""
+        if agent is not None and self.engine.law.disposed_agent_is_silent:
+            agent.retire()
 
     def _unwind(self, number: int) -> None:
         self.spawn(self._unwinding, self.of(number))
@@ -545,8 +548,7 @@ class Transactions:
     def _gone(self, number: int, how: str) -> None:
         item = self.of(number)
         self._unhook(item)
-        if item.agent is not None:
-            item.agent.retire()
+        self._retire(item.agent)
         if item.owner_effect is not None:
             item.owner_effect.retire()
         if item.scope is None:
