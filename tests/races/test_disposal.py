@@ -158,18 +158,76 @@ async def test_lr_227_disposal_during_a_tool_body_that_hands_over_contexts(profi
         assert talk.statuses() == ["running", "idle"]
 
 
-@pytest.mark.parametrize("profile", ["dsh-0.1"])
+@BOTH
 async def test_lr_229_a_followup_after_disposal(profile: Profile) -> None:
-    """Published: a whole turn on the detached log, and nobody hears of its records."""
+    """Published: a whole turn on the detached log, and nobody hears of its records. Seed, stricter: refused."""
     async with busy(profile=profile) as talk:
         async with disposing(talk):
             talk.gate.open()
         talk.trace.clear()
-        talk.followup("b")
+        if profile == "dsh-0.1":
+            talk.followup("b")
+            await talk.idle()
+            assert talk.ends() == ["aborted disposed", "completed"]
+            assert ran(talk) == [["a"], ["b"]]
+            assert talk.count("S ") == 0
+        else:
+            with pytest.raises(RuntimeError, match=r'^agent "main" is disposed$'):
+                talk.followup("b")
+            await talk.idle()
+            assert talk.ends() == ["aborted disposed"]
+            assert talk.trace == []
+
+
+def initiators(talk: Conversation) -> set[tuple[str, str]]:
+    """Who acts and whom each listener reads as the initiator, while two agents run."""
+    seen: set[tuple[str, str]] = set()
+
+    def note(agent: Any) -> None:
+        initiator = talk.harness.agents.current_initiator()
+        seen.add((agent.id, "nobody" if initiator is None else initiator.id))
+
+    def listen(name: str) -> None:
+        async def listener(payload: Any, proceed: Any = None) -> Any:
+            note(payload["agent"])
+            return None if proceed is None else await proceed()
+
+        talk.harness.on(name, listener)
+
+    for name in ("agent/pre-step", "agent/request", "agent/turn-stopping"):
+        listen(name)
+    for name in ("agent/status", "agent/inbox/claimed"):
+        talk.harness.on(name, lambda payload: note(payload["agent"]))
+    return seen
+
+
+@BOTH
+async def test_lr_232_two_agents_run_side_by_side(profile: Profile) -> None:
+    """Every listener, the adapter and the tools read the agent that they work for."""
+    gates = {"main": Gate(), "other": Gate()}
+    tools: set[tuple[str, str]] = set()
+
+    async def body(execution: Execution) -> None:
+        agent: Any = execution.agent
+        await gates[agent.id].enter()
+        tools.add((agent.id, str(talk.harness.agents.require_initiator().id)))
+
+    script = [tool_calls(("c1", "work", {}))] * 2
+    async with conversation(*script, always=FINE, profile=profile) as talk:
+        talk.tool("work", body)
+        other = await talk.harness.create_agent("other", AgentOptions("mock", "m1"))
+        seen = initiators(talk)
+        talk.followup("a")
+        other.followup(message("o"))
+        await gates["main"].reached()
+        await gates["other"].reached()
+        gates["other"].open()
+        gates["main"].open()
+        await other.when_idle()
         await talk.idle()
-        assert talk.ends() == ["aborted disposed", "completed"]
-        assert ran(talk) == [["a"], ["b"]]
-        assert talk.count("S ") == 0
+        assert tools == {("main", "main"), ("other", "other")}
+        assert seen == {("main", "main"), ("other", "other")}
+        assert talk.harness.agents.current_initiator() is None
 
 
 @BOTH
