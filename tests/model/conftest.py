@@ -17,16 +17,17 @@ LOOPSPEC = (sys.executable, "-c", "from loopconform.cli import main; main()")
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """The server, without scripts: every test puts its own."""
-    process = subprocess.Popen((*LOOPSPEC, "mock-model"), stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield Server(process.stdout.readline().strip())
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
-    finally:
-        if process.poll() is None:
-            os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+    with subprocess.Popen((*LOOPSPEC, "mock-model", "--control"), stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            served = Server(process.stdout.readline().strip())
+            yield served
+            served.client.close()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+        finally:
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGKILL)
 
 
 @pytest.fixture(params=["asyncio", "trio"])

@@ -122,11 +122,11 @@ async def test_closing_what_never_began(server: Server) -> None:
 
 async def test_the_task_is_cancelled_from_outside(server: Server) -> None:
     """No cooperative signal: the scope around the call is cancelled. The connection must not stay behind."""
-    script = server.script({"body": HALF, "end": "open"})
+    script = server.script({"text": "Hi.", "gate": "late"})
     async with open_deepseek(settings(script.url)) as adapter:
         async with anyio.create_task_group() as group:
             group.start_soon(hear, adapter, request())
-            await anyio.to_thread.run_sync(lambda: [None for _ in iter(lambda: script._get("")["requests"], [])])
+            await anyio.to_thread.run_sync(script.at_gate, "late")
             group.cancel_scope.cancel()
         assert (await anyio.to_thread.run_sync(script.log))[0]["end"] == "client left"
 

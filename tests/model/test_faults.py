@@ -91,6 +91,12 @@ WAITS = (
         facts={"providerRetryAfterMs": 2000},
     ),
     Case(
+        "date without a zone",
+        refused(429, headers={"retry-after": "Thu, 01 Jan 1970 00:00:12 -0000"}),
+        "RATE_LIMIT",
+        facts={"providerRetryAfterMs": 2000},
+    ),
+    Case(
         "date in the past",
         refused(429, headers={"retry-after": "Thu, 01 Jan 1970 00:00:09 GMT"}),
         "RATE_LIMIT",
@@ -467,6 +473,16 @@ def test_urls_that_cannot_be(url: str) -> None:
     with pytest.raises(ValueError, match="base URL") as caught:
         settings(url)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("profile", "code"), [("seed", "UNKNOWN"), ("dsh-0.1", "TRANSPORT")])
+async def test_a_fault_of_ours_is_not_the_transport(profile: Any, code: str, server: Server) -> None:
+    """A message without its content: nothing is sent, and nothing is tried again."""
+    script = server.script("Hi.")
+    async with open_deepseek(settings(script.url), profile=profile) as adapter:
+        heard = await hear(adapter, request(messages=[{"role": "user"}]))
+    assert heard.code == code
+    assert script.log() == []
 
 
 # -- connections -----------------------------------------------------------------------------------------------

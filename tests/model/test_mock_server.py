@@ -17,6 +17,7 @@ from tests.model.conftest import LOOPSPEC
 from tests.model.wire import FIELD_CASES, GUARD, Script, Server, call
 
 from loopconform.cli import main
+from loopconform.commands.mock_model import _load
 from loopharness.model.mock_server.plan import Action, End, Pause, Send, Stall, WaitGate, plan
 from loopharness.model.mock_server.script import Answer
 from loopharness.model.mock_server.script import Script as Shape
@@ -192,24 +193,24 @@ async def test_the_command(how: signal.Signals, files: list[str], tmp_path: Path
     (tmp_path / "a.yaml").write_text("answers: [First.]\n")
     (tmp_path / "b.yaml").write_text("answers:\n  - text: Second.\n    usage: none\nafter: repeat\n")
     log = tmp_path / "log.jsonl"
-    process = subprocess.Popen(
-        (*LOOPSPEC, "mock-model", *files, "--log", str(log)), stdout=subprocess.PIPE, cwd=tmp_path, text=True
-    )
-    assert process.stdout is not None
-    try:
-        url = process.stdout.readline().strip()
-        if how == signal.SIGINT:
-            assert [process.stdout.readline().strip() for _ in range(2)] == [f"{url}/a", f"{url}/b"]
-            assert [(await call(at)).text() for at in (url, f"{url}/b", f"{url}/b")] == ["First.", "Second.", "Second."]
-        else:
-            assert (await call(url)).blocks("tool-call")[0]["name"] == "write"
-            assert [(await call(url)).text() for _ in range(2)] == ["Written."] * 2
-        process.send_signal(how)
-        assert process.wait(GUARD) == 0
-    finally:
-        if process.poll() is None:
-            os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+    arguments = (*LOOPSPEC, "mock-model", *files, "--log", str(log))
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, cwd=tmp_path, text=True) as process:
+        assert process.stdout is not None
+        try:
+            url = process.stdout.readline().strip()
+            if how == signal.SIGINT:
+                assert [process.stdout.readline().strip() for _ in range(2)] == [f"{url}/a", f"{url}/b"]
+                texts = [(await call(at)).text() for at in (url, f"{url}/b", f"{url}/b")]
+                assert texts == ["First.", "Second.", "Second."]
+            else:
+                assert (await call(url)).blocks("tool-call")[0]["name"] == "write"
+                assert [(await call(url)).text() for _ in range(2)] == ["Written."] * 2
+            assert httpx.get(f"{url}/-/a", trust_env=False, verify=False).status_code == 404  # nobody steers it
+            process.send_signal(how)
+            assert process.wait(GUARD) == 0
+        finally:
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGKILL)
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     assert [row["event"] for row in rows] == ["request", "answered"] * 3
     assert "authorization" in rows[0]["headers"]
@@ -249,13 +250,16 @@ def test_ports_and_names(tmp_path: Path) -> None:
     assert (done.exit_code, f"port {port} cannot be used" in done.output) == (2, True)
 
 
+def test_nothing_to_serve() -> None:
+    done = CliRunner().invoke(main, ["mock-model"])
+    assert (done.exit_code, "Missing argument SCRIPTS" in done.output) == (2, True)
+
+
 def test_the_schema() -> None:
     done = CliRunner().invoke(main, ["mock-model", "--schema"])
     assert "cut_after" in json.loads(done.output)["$defs"]["Answer"]["properties"]
 
 
-def test_the_example_is_a_script() -> None:
-    from loopconform.commands.mock_model import _load
-
-    example = Path(__file__).parents[2] / "examples" / "mock" / "hello.yaml"
-    assert list(_load((example,))) == ["hello"]
+def test_the_examples_are_scripts() -> None:
+    examples = sorted((Path(__file__).parents[2] / "examples" / "mock").glob("*.yaml"))
+    assert list(_load(tuple(examples))) == ["faults", "hello"]

@@ -29,18 +29,23 @@ Scripts = dict[str, tuple[Script, Path]]
 @click.argument("scripts", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="0 takes a free one.")
 @click.option("--log", type=click.Path(path_type=Path), metavar="FILE", help="Append each request and answer as JSON.")
+@click.option("--control", is_flag=True, help="Let tests put scripts and open gates over HTTP, at /-/NAME.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of scripts, for editors, and end.")
 @click.pass_context
-def command(ctx: click.Context, scripts: tuple[Path, ...], port: int, log: Path | None, schema: bool) -> None:
+def command(
+    ctx: click.Context, scripts: tuple[Path, ...], port: int, log: Path | None, control: bool, schema: bool
+) -> None:
     """Serve SCRIPTS over the protocol of a chat-completions model, on 127.0.0.1, and print the URL.
 
     A script is YAML or JSON, such as examples/mock/hello.yaml; its answers go to the requests in their order. Raw .sse
     and .http files are sent as they are, one after the other. With several scripts, each has its own URL: the one that
-    is printed, with the name of the script behind it. Without any, scripts are put to /-/NAME.
+    is printed, with the name of the script behind it.
     """
     if schema:
         click.echo(json.dumps(Script.model_json_schema(), indent=2, ensure_ascii=False))
         return
+    if not scripts and not control:
+        raise click.UsageError("Missing argument SCRIPTS: a YAML file, such as examples/mock/hello.yaml.")
     loaded = _load(scripts)
     with ExitStack() as stack:
         note: Callable[[dict[str, Any]], None] | None = None
@@ -55,21 +60,20 @@ def command(ctx: click.Context, scripts: tuple[Path, ...], port: int, log: Path 
                 stream.flush()
 
         try:
-            anyio.run(_serve, loaded, port, note)
+            anyio.run(_serve, MockServer(loaded, note, control=control), list(loaded), port)
         except OSError as error:
             raise click.UsageError(f"port {port} cannot be used: {error.strerror or error}") from error
     ctx.exit(0)
 
 
-async def _serve(scripts: Scripts, port: int, note: Callable[[dict[str, Any]], None] | None) -> None:
-    server = MockServer(scripts, note)
+async def _serve(server: MockServer, names: list[str], port: int) -> None:
     listener, url = await server.listen(port)
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with anyio.create_task_group() as group:
             group.start_soon(server.serve, listener)
             click.echo(url)
-            if len(scripts) > 1:
-                for name in scripts:
+            if len(names) > 1:
+                for name in names:
                     click.echo(f"{url}/{name}")
             async for _ in signals:
                 group.cancel_scope.cancel()

@@ -121,12 +121,17 @@ class Attempt:
         self._over = True
         self._chunks.clear()
         self._failure = None
-        response, self._response, self._body = self._response, None, None
-        if response is not None:
-            with anyio.CancelScope(shield=True):
-                # M-563: the end of what is thrown away cannot fail
-                with suppress(httpx.HTTPError, httpx.StreamError, OSError, anyio.ClosedResourceError):
-                    await response.aclose()
+        response, self._response = self._response, None
+        body, self._body = self._body, None
+        if response is None:
+            return
+        with anyio.CancelScope(shield=True):
+            with suppress(Exception):  # M-563: the end of what is thrown away cannot fail
+                await response.aclose()
+            if body is not None:
+                with suppress(Exception):  # its generators end here, and not when somebody collects them
+                    async for _ in body:
+                        pass
 
     async def _guarded(self, signal: Signal | None) -> None:
         """Work until there is a chunk, under watchdog and signal: who ends it first gives it its name (M-562)."""
@@ -300,9 +305,16 @@ class Attempt:
     # -- failures
 
     def _named(self, error: Exception) -> LlmError:
-        """M-562  A failure that has its name keeps it; all others are the transport's. The key is never in it."""
+        """M-562  A failure that has its name keeps it; the key is never in it.
+
+        Whatever else was raised is a fault of ours, and trying again would only repeat it; published adapters call that
+        a transport failure too.
+        """
         if not isinstance(error, LlmError):
-            error = self._transport("stream from", error)
+            if not self._adapter.law.wire_shapes_are_checked:
+                error = self._transport("stream from", error)
+            else:
+                error = LlmError(f"the adapter failed: {type(error).__name__}: {error}", "UNKNOWN", cause=error)
         facts = error.failure
         if self._key and any(isinstance(text, str) and self._key in text for text in facts.values()):
             hidden = {k: v.replace(self._key, "[key]") if isinstance(v, str) else v for k, v in facts.items()}

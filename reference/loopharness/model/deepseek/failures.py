@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
@@ -119,7 +120,8 @@ def retry_after_ms(text: str | None, now_ms: float, law: Law) -> float | None:
         delay = float(delay) if delay < 10**300 else float("inf")
     else:
         try:
-            delay = parsedate_to_datetime(text).timestamp() * 1000 - now_ms
+            date = parsedate_to_datetime(text)
+            delay = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() * 1000 - now_ms
         except (ValueError, TypeError, OverflowError):
             return None
     if law.wire_numbers_are_bounded:

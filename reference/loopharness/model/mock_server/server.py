@@ -1,7 +1,8 @@
 """The server: connections on loopback, each request answered by the plan of its script.
 
 A script has a name. `POST /<name>/chat/completions` is answered by that script, `POST /chat/completions` by the first.
-Tests steer the server over the same port:
+With `control`, tests steer the server over the same port. It is off otherwise: a script can name any file, and who can
+reach the port need not be the one who may read it.
 
 | request                 | effect                                                                        |
 |-------------------------|-------------------------------------------------------------------------------|
@@ -120,9 +121,16 @@ def _common(one: str, other: str) -> int:
 class MockServer:
     """Serves scripts until it is cancelled. `note` gets one record for each request and each end of an answer."""
 
-    def __init__(self, scripts: dict[str, tuple[Script, Path]], note: Callable[[Record], None] | None = None) -> None:
+    def __init__(
+        self,
+        scripts: dict[str, tuple[Script, Path]],
+        note: Callable[[Record], None] | None = None,
+        *,
+        control: bool = False,
+    ) -> None:
         self._playing = {name: _Playing(script, folder) for name, (script, folder) in scripts.items()}
         self._note = note or (lambda record: None)
+        self._steered = control
 
     async def listen(self, port: int = 0) -> tuple[anyio.abc.Listener[anyio.abc.SocketStream], str]:
         """Take a port on 127.0.0.1, 0 for a free one; answers the listener and its URL. Raises `OSError`."""
@@ -151,7 +159,7 @@ class MockServer:
         """Answer one request; False when the connection is over."""
         parts = urlsplit(incoming.path)
         path = [unquote(part) for part in parts.path.strip("/").split("/")]
-        if path[0] == "-" and len(path) == 2:
+        if self._steered and path[0] == "-" and len(path) == 2:
             return await self._control(incoming, path[1], parse_qs(parts.query, keep_blank_values=True), stream)
         name = path[0] if len(path) == 3 else next(iter(self._playing), "")
         playing = self._playing.get(name)
