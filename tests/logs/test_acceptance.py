@@ -466,5 +466,5 @@ def test_fixing_a_guard_leaves_the_machine_alone() -> None:
     before = dict(driver.rules)
     machine_with(Fixed("aborted", True))
     assert driver.rules == before
-    assert not driver.aborted(driver.initial(law_of("seed", 0)).core)
+    assert not attempt.aborted(driver.initial(law_of("seed", 0)).core)
     assert refusal.rule_sentence("claim").startswith("L-IN-13 (a)")

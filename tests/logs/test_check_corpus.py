@@ -294,5 +294,5 @@ def test_rules_that_bind_only_our_logs_are_warnings_elsewhere(tmp_path: Path) ->
     path = tmp_path / "bad.jsonl"
     for name in ("v4-results-in-the-wrong-order", "user-message-inside-a-batch"):
         path.write_bytes(render(CASES[name]().rows))
-        assert check_file(path).verdict == "findings"
-        assert check_file(path, Options("dsh-0.1")).verdict == "warnings"
+        assert check_file(path, Options(accept=False)).verdict == "findings"
+        assert check_file(path, Options("dsh-0.1", accept=False)).verdict == "warnings"

@@ -95,6 +95,7 @@ class Acceptance:
         self._history: list[Observation] = []
         self._restart = (0, 0, 0)
         self._spliced = False
+        self._streaming = False
         self._forgotten = (0, 0)
         self._last = (0, 0)
         self._places: dict[Any, tuple[int, int]] = {}
@@ -107,6 +108,16 @@ class Acceptance:
         if self.done:
             return ()
         index = self._events
+        kind = row.get("type")
+        if self._streaming:
+            # In the middle of a stream another delta changes nothing: the set is the one behind every delta.
+            if kind == "assistant/chunk" and row["data"]["chunk"]["type"] in _DELTAS:
+                self._events += 1
+                return ()
+            if kind in _RUNS:
+                self._events += _members(row)
+                return ()
+            self._streaming = False
         self._events += _members(row)
         if self._course.cut_here(index):
             self._begin()
@@ -148,6 +159,7 @@ class Acceptance:
                 if after == machine.empty:
                     after = self._deeper()
             self._state = after
+            self._streaming = after == before and seen == _DELTA and after != machine.empty
         if seen[0] == "splice":
             self._spliced = True
         if self._closing == "seed":
@@ -289,6 +301,9 @@ class Acceptance:
         )
 
 
+_DELTA: Observation = ("assistant/chunk", "")
+_DELTAS = frozenset(("text-delta", "reasoning-delta", "tool-call-delta"))
+_RUNS = frozenset(("text-chunks", "reasoning-chunks", "tool-call-chunks"))
 _LOST_LEGAL = "turn/start of a turn that claims it"
 _OPEN_LEGAL = "a claim by a later turn, or a removal with outcome canceled"
 _CLOSERS = frozenset(("tool/result", "step/end", "turn/end", "session/end-seed"))

@@ -19,7 +19,6 @@ _BLOCK_OF = {"text-delta": "text", "reasoning-delta": "reasoning", "tool-call-de
 _PACKED_KEYS = frozenset(("type", "seq0", "time0", "data"))
 _RUN_KEYS = frozenset(("turn", "step", "index", "dt", "texts"))
 _CALL_KEYS = frozenset(("turn", "step", "index", "dt", "id", "args"))
-_STEP_KEYS = frozenset(("turn", "step"))
 
 
 def ordinary(log: Log, row: Row) -> bool:
@@ -45,17 +44,6 @@ def ordinary(log: Log, row: Row) -> bool:
     if type(raw.get("seq")) is not int or raw["seq"] != row.index:
         return False
     return keys == _BARE or (row.type in log.surface_types and keys in (_APPENDED, _CITING))
-
-
-def plain_shape(kind: str, data: Any) -> bool:
-    """The data of this type are plainly of its shape, without asking its model (`S-LNT-21`)."""
-    if type(data) is not dict:
-        return False
-    if kind in ("step/start", "step/end"):
-        return data.keys() == _STEP_KEYS and _counts(data["turn"]) and _counts(data["step"])
-    if kind == "turn/start":
-        return len(data) == 1 and _counts(data.get("turn"))
-    return False
 
 
 def _counts(value: object) -> bool:

@@ -31,7 +31,6 @@ _FINISH = {"error": "failure", "aborted": "failure", "max-tokens": "max-tokens"}
 _REPAIR_CODES = frozenset(("TOOL_OUTCOME_UNKNOWN", "TOOL_NOT_STARTED"))
 _ABORT_CODES = {"ABORTED": "aborted", "ABORTED_BEFORE_DISPATCH": "aborted-before-dispatch"}
 _CLOSING_REASONS = frozenset(("interrupted", "forked"))
-_DELTAS = frozenset(("text-delta", "reasoning-delta", "tool-call-delta"))
 
 
 class Misnumbered(Exception):

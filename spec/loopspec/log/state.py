@@ -61,6 +61,7 @@ class Row:
         "message",
         "offset",
         "packed",
+        "plain",
         "raw",
         "settlement",
         "shape",
@@ -86,6 +87,7 @@ class Row:
         self.step: Any = self.data.get("step")
         self.count = 1
         self.packed = False
+        self.plain = False
         self.chunk: dict[str, Any] | None = None
         self.judged: tuple[stream.Grammar, tuple[stream.Violation, ...]] | None = None
         self.message: dict[str, Any] = NONE
