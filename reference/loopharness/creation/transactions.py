@@ -411,8 +411,9 @@ class Transactions:
     def _commit(self, number: int) -> None:
         item = self.of(number)
         item.outcome = None
-        if item.composition is not None:
-            item.composition.commit()
+        commit = getattr(item.composition, "commit", None)
+        if commit is not None:
+            commit()
 
     # -- publication
 
