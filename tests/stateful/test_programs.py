@@ -2,7 +2,7 @@
 
 Programs are derived from the edges of the graph: a small set of paths that together make a move of every class.
 Random paths add noise around them. The puppeteer (`puppet.py`) plays a path and compares everything that can be
-seen. The same mutants that exploration kills must be seen here, in the running harness.
+seen. `test_live_mutants.py` shows that it can fail.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import random
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import anyio
 import pytest
-from tests.stateful.puppet import Mismatch, Puppet, is_playable, lines
+from tests.stateful.puppet import Puppet, is_playable, lines
 
 from loopspec import driver
 from loopspec.attempt import aborted
@@ -23,7 +23,6 @@ from loopspec.driver import Driver
 from loopspec.kernel.claims import Path
 from loopspec.kernel.explore import explore
 from loopspec.kernel.machine import Answer, Effect, log_is_locked
-from loopspec.kernel.sequence import walk
 from loopspec.kernel.system import Label
 from loopspec.profile import Profile, law
 from loopspec.worlds.driver_world import DriverEnvironment, bound
@@ -37,7 +36,7 @@ COVER = bound("cover", messages=2, cancel_user=1, jobs=1, turns=2, calls=1, faul
 """Where the programs come from: explored completely, about 175,000 states each."""
 
 NOISE = bound(
-    "noise", depth=2, messages=4, cancel_user=1, cancel_disposed=1, jobs=1, turns=3, calls=2, faults=2, edits=2
+    "noise", depth=2, messages=6, cancel_user=2, cancel_disposed=1, jobs=1, turns=6, calls=4, faults=5, edits=2
 )
 """Where random programs wander: wider and deeper than any complete exploration."""
 
@@ -131,59 +130,64 @@ def test_every_class_of_moves_runs_live(setting: Setting) -> None:
     assert len(ran) > 300
 
 
+def wander(system: World[Driver], chance: random.Random, length: int) -> Path[Node]:
+    """One random run. Left to itself chance would make calls only: a call is rare here, and an odd answer rarer."""
+    (node,) = system.initial()
+    path: Path[Node] = Path(node)
+    for _ in range(length):
+        moves = list(system.moves(node))
+        calls = [move for move in moves if move[0][0] in ("call", "wait") and move[0][1] != "maintain"]
+        jobs = [move for move in moves if move[0][0] in ("call", "wait") and move[0][1] == "maintain"]
+        others = [move for move in moves if move[0][0] not in ("call", "wait")]
+        if calls and (not others or chance.random() < 0.1):
+            label, node = chance.choice(calls)
+        elif jobs and (not others or chance.random() < 0.02):
+            label, node = chance.choice(jobs)
+        elif others:
+            label, node = others[0] if chance.random() < 0.6 else chance.choice(others)
+        else:
+            break
+        path = path.then(label, node)
+    return path
+
+
+FLOOR = {
+    ("append", "turn/start"): 200,
+    ("append", "turn/end"): 200,
+    ("append", "step/start"): 80,
+    ("append", "step/end"): 80,
+    ("append", "user/message"): 60,
+    ("append", "request/header"): 30,
+    ("append", "assistant/message"): 20,
+    ("notify", "abort"): 90,
+    ("notify", "agent/error"): 70,
+    ("notify", "agent/inbox/claimed"): 250,
+    ("notify", "agent/inbox/discarded"): 100,
+    ("notify", "agent/inbox/inserted"): 400,
+    ("notify", "agent/status"): 400,
+    ("notify", "job"): 40,
+    ("park", "chunk"): 50,
+    ("park", "pre-step"): 120,
+    ("park", "turn-stopping"): 10,
+    ("park", "tools"): 1,
+    ("park", "recovery"): 1,
+    ("leave", "raise"): 60,
+    ("leave", "settled"): 200,
+}
+"""How often each of these must have happened in the random programs of one setting, at least."""
+
+
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_random_programs_run_live(setting: Setting) -> None:
-    """Noise: 120 random programs a setting, and no rule of the machine goes unheard in them."""
+    """Noise: 120 random programs a setting, 360 in all, with a floor on how often each rule fired."""
     system = world(setting, NOISE)
     chance = random.Random(f"noise {setting}")
     played = 0
-    rules: Counter[str] = Counter()
-
-    def choose(count: int) -> int:
-        # The machine's own step is the last move of a window: lean towards it, or every run is calls only.
-        return count - 1 if chance.random() < 0.6 else chance.randrange(count)
-
+    happened: Counter[tuple[object, ...]] = Counter()
     while played < 120:
-        path = walk(system, choose, 90)
-        if not is_playable(path.labels):
-            continue
-        play(path.labels, setting, BACKENDS[played % 2])
-        played += 1
-        for node in path.nodes:
-            if node.config.stack:
-                rules[node.config.stack[-1].frame[0]] += 1
-    floor = {"tell_discarded", "tell_claimed", "answer", "retire", "assembled", "judged", "step_opened", "requested"}
-    assert not [rule for rule in floor if rules[rule] < 10], rules
-
-
-class Swapped:
-    """A rule or guard of the driver replaced for a while, in the machine that the live harness runs."""
-
-    def __init__(self, name: str, replacement: Any) -> None:
-        self.name = name
-        self.replacement = replacement
-
-    def __enter__(self) -> None:
-        self.kept = driver.rules.get(self.name) or getattr(driver, self.name)
-        self._put(self.replacement)
-
-    def __exit__(self, *error: object) -> None:
-        self._put(self.kept)
-
-    def _put(self, value: Any) -> None:
-        if self.name in driver.rules:
-            driver.rules[self.name] = value
-        else:
-            setattr(driver, self.name, value)
-
-
-def test_a_wrong_harness_is_seen() -> None:
-    """The puppeteer can fail: a harness without a latch leaves the path of one that has it."""
-    paths = [path.labels for path in programs(("seed", 0)).paths if is_playable(path.labels)]
-
-    def play_all() -> None:
-        for path in paths:
-            play(path, ("seed", 0), "asyncio")
-
-    with Swapped("latches", lambda s, after_abort: False), pytest.raises(Mismatch):
-        play_all()
+        path = wander(system, chance, 200)
+        if is_playable(path.labels):
+            play(path.labels, setting, BACKENDS[played % 2])
+            played += 1
+            happened.update(line[:2] for line in lines(path.labels))
+    assert not {what: happened[what] for what, least in FLOOR.items() if happened[what] < least}
