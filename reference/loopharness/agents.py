@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypedDict
 
+import anyio
 import anyio.abc
+import anyio.lowlevel
 
 from loopharness.agent import Agent, AgentOptions, Services
 from loopharness.bus import Context, Effect
@@ -191,11 +193,10 @@ class Agents:
         self.service: Final = harness.context.child("agents")
         self.provider: Final = harness.context.child("agent loop")
         """The contexts of the agents service and of the loop: to dispose one is to unload it (C-OWN-7, C-OWN-11)."""
-        self._transactions.adopt(self.service, AGENTS)
-        unloaded = self._transactions.adopt(self.provider, PROVIDER)
+        self._service_ended: Final = self._transactions.adopt(self.service, AGENTS)
+        self._provider_ended: Final = self._transactions.adopt(self.provider, PROVIDER)
         self.loop: Final = AgentLoop(harness, self._transactions)
         self._factory: AgentFactory | None = None
-        self._unloaded: Final = unloaded
         self.set_factory(self.loop, self.provider)
 
     # -- looking up
@@ -376,8 +377,11 @@ class Agents:
 
         Raises what the store could not write, if nobody has been told.
         """
-        await self.provider.dispose()
-        await self.service.dispose()
+        await anyio.lowlevel.checkpoint()
+        for context, ended in ((self.provider, self._provider_ended), (self.service, self._service_ended)):
+            context.close()
+            await ended  # not inside the clean-up, which nothing can interrupt
+            await context.dispose()
         failures = self._transactions.failures
         if len(failures) == 1:
             raise failures[0]
