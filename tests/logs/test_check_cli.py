@@ -94,7 +94,7 @@ def test_the_summary_counts(tmp_path: Path) -> None:
 def test_unknown_commands_name_the_nearest() -> None:
     result = loopspec("chek", "x")
     assert result.exit_code == 2
-    assert "Did you mean check?" in result.output
+    assert "Did you mean check" in result.output
 
 
 def test_an_unexpected_exception_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ def test_a_slow_body() -> None:
 
 
 def test_framing() -> None:
-    assert planned(body="abc", framing="chunked") == [Send(b"3\r\nabc\r\n", 3), Send(b"0\r\n\r\n"), End("keep")]
+    assert planned(body="abc", framing="chunked") == [Send(b"3\r\nabc\r\n0\r\n\r\n", 3), End("keep")]
     assert planned(body="abc", framing="chunked", end="close") == [Send(b"3\r\nabc\r\n", 3), End("close")]
     assert planned(body="abc", framing="length") == [Send(b"abc", 3), End("keep")]
     assert planned(body="abc") == [Send(b"abc", 3), End("close")]

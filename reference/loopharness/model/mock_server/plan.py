@@ -72,7 +72,7 @@ def plan(
     if answer.no_answer:
         return [*actions, End("close")]
     if answer.file is not None and answer.file.endswith(".http"):
-        return [*actions, Send(_read(folder, answer.file)), End(_end(answer, "close"))]
+        return [*actions, Send(_read(folder, answer.file)), End(answer.end or "close")]
     body, kind = _body(answer, script, folder, number, request, cached)
     if answer.gzip:
         body = [gzip.compress(b"".join(body))]
@@ -88,12 +88,18 @@ def plan(
         if answer.repeat.times is None:
             return actions
     if framing == "chunked" and answer.end in (None, "keep"):
-        actions.append(Send(b"0\r\n\r\n"))
-    return [*actions, End(_end(answer, "close" if framing == "close" or answer.content_length is not None else "keep"))]
+        _add(actions, b"0\r\n\r\n")
+    lies = framing == "close" or answer.content_length is not None
+    return [*actions, End(answer.end or ("close" if lies else "keep"))]
 
 
-def _end(answer: Answer, otherwise: str) -> str:
-    return answer.end or otherwise
+def _add(actions: list[Action], data: bytes) -> None:
+    """Write this with the last write, as a server does that knows that it is done."""
+    last = actions[-1]
+    if isinstance(last, Send):
+        actions[-1] = last._replace(data=last.data + data)
+    else:
+        actions.append(Send(data))
 
 
 def _head(answer: Answer, kind: str, framing: str, length: int) -> bytes:

@@ -179,6 +179,7 @@ class MockServer:
             "script": name,
             "number": len(playing.log) + 1,
             "path": incoming.path,
+            "connection": stream.extra(anyio.abc.SocketAttribute.remote_port),
             "headers": {k: "***" if k == "authorization" else v for k, v in incoming.headers.items()},
             "body": body,
             "sent": 0,
