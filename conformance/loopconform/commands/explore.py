@@ -22,11 +22,15 @@ from loopspec.kernel.explore import explore
 from loopspec.kernel.graph import to_json
 from loopspec.kernel.report import Exploration
 from loopspec.kernel.report import Progress as Seen
-from loopspec.profile import PROFILES, Profile, law
+from loopspec.profile import PROFILES, Law, Profile, law
+from loopspec.properties import creation_explorations, scheduler_explorations
 from loopspec.worlds import driver_world, inbox_world
 from loopspec.worlds.world import Measure, Node, edge_digest, measured, named_law
 
 MACHINES: dict[str, Any] = {"inbox": inbox_world, "driver": driver_world}
+
+NAMED: dict[str, Any] = {"creation": creation_explorations, "scheduler": scheduler_explorations}
+"""Machines whose explorations are fixed ones, each with its own choices: here a bound is the name of one."""
 
 COLOURS = {Verdict.PASS: "green", Verdict.FAIL: "red", Verdict.UNDETERMINED: "yellow"}
 
@@ -46,11 +50,19 @@ def mermaid(run: Run[Node]) -> str:
         "  participant H as listeners",
     ]
     arrows = {"append": "M->>L", "notify": "M->>H", "refuse": "L--xM", "park": "M-->>E", "leave": "M-->>E"}
-    for label in run.labels:
+    for label in small_steps(run):
         arrow = arrows.get(str(label[0]), "Note over M:" if label[0] in ("note", "begin") else "E->>M")
         text = in_words(label).replace(";", ",").replace("#", "")
         lines.append(f"  {arrow} {text}" if arrow.startswith("Note") else f"  {arrow}: {text}")
     return "\n".join(lines)
+
+
+def small_steps(run: Run[Node]) -> list[Any]:
+    """The labels of a run; a move that is a row of small steps counts as those."""
+    found: list[Any] = []
+    for label in run.labels:
+        found.extend(label if label and isinstance(label[0], tuple) else (label,))
+    return found
 
 
 def settings(pairs: Sequence[str]) -> dict[str, int]:
@@ -70,11 +82,12 @@ def settings(pairs: Sequence[str]) -> dict[str, int]:
     epilog="Exit codes: 0 every promise holds and every race is reached; 1 a promise is broken or a race is missing; "
     "2 wrong usage; 3 undecided, because the exploration was cut short.",
 )
-@click.argument("machine", type=click.Choice(sorted(MACHINES)))
+@click.argument("machine", type=click.Choice(sorted(MACHINES | NAMED)))
 @click.option("--profile", type=click.Choice(PROFILES), default="seed", show_default=True, help="Whose law.")
 @click.option("--session-format", type=click.Choice(("0", "4")), default="0", show_default=True, help="Log dialect.")
 @click.option(
     "--bound", "bound_name", default="quick", show_default=True, help="A named bound; see the error for names."
+    " For creation and scheduler `quick` is the first."
 )
 @click.option("--set", "changes", multiple=True, metavar="NAME=NUMBER", help="Change one budget, or depth.")
 @click.option("--max-states", type=click.IntRange(1), help="Give up (undecided) beyond this many states.")
@@ -96,18 +109,16 @@ def command(
 ) -> None:
     """Explore MACHINE under a law, within a bound, completely; check every promise and reach every race."""
     console = Console()
-    module = MACHINES[machine]
-    if bound_name not in module.BOUNDS:
-        raise click.BadParameter(f"{bound_name!r}; there are {', '.join(module.BOUNDS)}", param_hint="--bound")
-    try:
-        limits = module.BOUNDS[bound_name].changed(**settings(changes))
-    except KeyError as error:
-        raise click.BadParameter(str(error.args[0]), param_hint="--set") from None
-    its_law = law(profile, int(session_format))
-    world, claims = module.world(its_law, limits), module.claims(its_law, limits)
-    exploration, seconds = _explored(world, claims, limits.as_mapping(), max_states, graph_file is not None, console)
-    measure = measured(world, exploration)
-    _print_measure(console, machine, repr(its_law), measure, seconds)
+    if machine in NAMED:
+        _no_changes(changes, session_format)
+        bound_name, chosen = _named(machine, bound_name, profile)
+        world, claims, bound = chosen.system, chosen.claims, dict(chosen.bound)
+        its_law = str(profile)
+    else:
+        world, claims, bound, its_law = _within(machine, bound_name, changes, law(profile, int(session_format)))
+    exploration, seconds = _explored(world, claims, bound, max_states, graph_file is not None, console)
+    measure = _measured(world, exploration)
+    _print_measure(console, f"{machine} {bound_name}", its_law, measure, seconds)
     _print_claims(console, exploration, {claim.name: claim.sentence for claim in (*claims.invariants, *claims.steps)})
     for violation in exploration.violations:
         console.print(f"\n[red]{escape(violation.name)}[/red]  {escape(violation.reason or violation.sentence)}")
@@ -115,12 +126,53 @@ def command(
     if show is not None:
         _print_run(console, _run_of(exploration, show), as_mermaid)
     if json_file is not None:
-        json_file.write_text(json.dumps(_as_json(measure, exploration, repr(its_law)), indent=1) + "\n")
+        json_file.write_text(json.dumps(_as_json(measure, exploration, its_law), indent=1) + "\n")
     if graph_file is not None and exploration.graph is not None:
         with graph_file.open("w") as out:
             out.writelines(to_json(named_law(exploration.graph), bound=dict(measure.bound)))
         console.print(f"graph: {graph_file}, edges {edge_digest(exploration.graph)}")
     raise SystemExit({Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.UNDETERMINED: 3}[exploration.verdict])
+
+
+def _within(machine: str, bound_name: str, changes: tuple[str, ...], its_law: Law) -> tuple[Any, Any, Any, str]:
+    """World, claims, bound and law of a machine that is explored within any bound."""
+    module = MACHINES[machine]
+    if bound_name not in module.BOUNDS:
+        raise click.BadParameter(f"{bound_name!r}; there are {', '.join(module.BOUNDS)}", param_hint="--bound")
+    try:
+        limits = module.BOUNDS[bound_name].changed(**settings(changes))
+    except KeyError as error:
+        raise click.BadParameter(str(error.args[0]), param_hint="--set") from None
+    return module.world(its_law, limits), module.claims(its_law, limits), limits.as_mapping(), repr(its_law)
+
+
+def _named(machine: str, name: str, profile: Profile) -> tuple[str, Any]:
+    """One of the fixed explorations of a machine under a law, and its name."""
+    suffix = f" {profile}"
+    found = {key.removesuffix(suffix): one for key, one in NAMED[machine].explorations(wide=True).items()
+             if key.endswith(suffix)}  # fmt: skip
+    if not found:
+        raise click.BadParameter(f"the {machine} machine is not explored under {profile}", param_hint="--profile")
+    if name == "quick":
+        name = next(iter(found))
+    if name not in found:
+        raise click.BadParameter(f"{name!r}; there are {', '.join(found)}", param_hint="--bound")
+    return name, found[name]
+
+
+def _no_changes(changes: tuple[str, ...], session_format: str) -> None:
+    if changes:
+        raise click.BadParameter("the bounds of this machine are fixed; choose one with --bound", param_hint="--set")
+    if session_format != "0":
+        raise click.BadParameter("this machine has no log of its own", param_hint="--session-format")
+
+
+def _measured(world: Any, exploration: Exploration[Node]) -> Measure:
+    """What was seen. Worlds that cannot tell a cut node say that by -1."""
+    if hasattr(world, "is_cut"):
+        return measured(world, exploration)
+    seen = len(exploration.states), exploration.transitions, exploration.depth
+    return Measure(exploration.bound, *seen, -1, exploration.complete, exploration.why_incomplete)
 
 
 def _explored(
@@ -143,7 +195,7 @@ def _explored(
                 invariants=claims.invariants,
                 steps=claims.steps,
                 sometimes=claims.sometimes,
-                is_final=world.is_final,
+                is_final=claims.is_final if hasattr(claims, "is_final") else world.is_final,
                 bound=bound,
                 max_states=max_states,
                 keep_edges=edges,
@@ -161,7 +213,7 @@ def _print_measure(console: Console, machine: str, its_law: str, measure: Measur
     table.add_row("states", f"{measure.states:,}")
     table.add_row("transitions", f"{measure.transitions:,}")
     table.add_row("depth", str(measure.depth))
-    table.add_row("cut by the bound", f"{measure.cut:,} states go on beyond it")
+    table.add_row("cut by the bound", f"{measure.cut:,} states go on beyond it" if measure.cut >= 0 else "not counted")
     table.add_row("complete", "yes" if measure.complete else f"NO: {measure.why_incomplete}")
     table.add_row("speed", f"{measure.states / max(seconds, 1e-9):,.0f} states/s, {seconds:.1f} s")
     console.print(table)
@@ -199,7 +251,7 @@ def _print_run(console: Console, run: Run[Node], as_mermaid: bool) -> None:
     if as_mermaid:
         console.print(mermaid(run), markup=False, highlight=False, soft_wrap=True)
         return
-    for number, label in enumerate(run.labels, 1):
+    for number, label in enumerate(small_steps(run), 1):
         console.print(f"  {number:3} {in_words(label)}", markup=False, highlight=False, soft_wrap=True)
 
 
