@@ -35,6 +35,9 @@ class Performer(Protocol):
     def refused(self, record: Effect, error: Exception | None) -> None:
         """An append was refused with `error`, or, when it is None, because the log was locked (L-LOG-3)."""
 
+    def begun(self, operation: Operation) -> Operation:
+        """An operation that had waited begins; the answer begins in its place, for what has changed meanwhile."""
+
     def left(self, end: Effect, heard: bool) -> None:
         """A synchronous call ended. `heard` is false for an operation that had waited: its caller has gone."""
 
@@ -99,6 +102,9 @@ class Interpreter(Generic[S]):
                 performer.note(effect)
             elif verb == "refuse":
                 performer.refused(effect, None)
+            elif verb == "begin":
+                top = self.config.stack[-1]._replace(frame=performer.begun(effect))
+                self.config = self.config._replace(stack=(*self.config.stack[:-1], top))
             elif verb == "park" or verb == "leave":
                 ours = running and len(self.config.stack) < depth
                 if verb == "park":

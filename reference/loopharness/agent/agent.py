@@ -38,7 +38,7 @@ from loopspec import context as contexts
 from loopspec import driver, inbox
 from loopspec.driver import Driver
 from loopspec.inbox import Ids, Target
-from loopspec.kernel.machine import Answer, Effect
+from loopspec.kernel.machine import Answer, Effect, Operation
 from loopspec.profile import Law
 from loopspec.values import Record
 
@@ -237,7 +237,8 @@ class Agent:
         JSON, what a veto raises, and `RuntimeError` outside the agent's scope. Then nothing has changed.
         A wake before the agent is published is kept for its start (N-1); one after its end is refused (N-7).
         """
-        (number,) = self.offer([message])
+        waits = self.session.publishing and driver.waits(self.core, ("send",))
+        (number,) = self.offer([message], waits=waits)
         if not wakeup or self._transactions is None:
             self.call("send", number, target, wakeup)
             return
@@ -383,12 +384,16 @@ class Agent:
                 self.messages.drop(number)
             self._gone.clear()
 
-    def offer(self, messages: Sequence[Message], leaving: Ids = ()) -> Ids:
-        """Number messages that want to become pending."""
+    def offer(self, messages: Sequence[Message], leaving: Ids = (), waits: bool = False) -> Ids:
+        """Number messages that want to become pending.
+
+        What `waits` for the log gets a number of its own; whether its id is pending is looked at when it begins.
+        """
         core = self.core
+        pending = () if waits else core.next_turn + core.next_step
         new_id = self.services.new_id
         whole = [{**user_message(m), "id": new_id()} if isinstance(m, str) else m for m in messages]
-        return self.messages.offer(whole, core.next_turn + core.next_step, leaving)
+        return self.messages.offer(whole, pending, leaving)
 
     def number_of(self, id: str) -> int:
         """The number of a pending message, 0 when it is not pending."""
@@ -451,6 +456,18 @@ class Agent:
         if record[0] == "agent/inbox/spliced":
             pending = self.core.next_turn + self.core.next_step
             self._gone += [number for number in record[4] if number not in pending]
+
+    def begun(self, operation: Operation) -> Operation:
+        """A send that has waited: by now its id may be pending under another number (L-IN-6)."""
+        if operation[0] != "send":
+            return operation
+        name, number, *rest = operation
+        pending = self.number_of(self.messages.of(number)["id"])
+        if not pending:
+            return operation
+        self._gone.append(number)
+        self.messages.clash = self.messages.of(number)["id"]
+        return (name, pending, *rest)
 
     def left(self, end: Effect, heard: bool) -> None:
         """Wake who waits for idleness; report what nobody else can hear."""

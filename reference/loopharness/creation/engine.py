@@ -258,6 +258,10 @@ class Engine:
         if parker is not None:
             parker(*point[1:])
 
+    def begun(self, operation: Operation) -> Operation:
+        """No operation of the creation machine waits."""
+        return operation
+
     def left(self, end: Effect, heard: bool) -> None:
         """A call has ended; some ends are effects of their own."""
         performer = self._performers.get(end[0])

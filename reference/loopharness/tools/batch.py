@@ -18,7 +18,7 @@ from loopharness.tools.execution import parse_arguments
 from loopharness.tools.pipeline import Call, Slot
 from loopharness.tools.results import ABORTED, ABORTED_BEFORE_DISPATCH, Result, failed, text_content
 from loopspec import scheduler
-from loopspec.kernel.machine import Answer, Effect
+from loopspec.kernel.machine import Answer, Effect, Operation
 from loopspec.log.repair import NOT_STARTED_TEXT, OUTCOME_UNKNOWN_TEXT
 from loopspec.values import Record
 
@@ -225,6 +225,10 @@ class ToolBatch:
     def refused(self, record: Effect, error: Exception | None) -> None:
         """The record of a call or result was refused: a failure of the machinery (L-TOOL-21)."""
         self._failures.setdefault((record[0], record[1]), error or RuntimeError("the log is locked"))
+
+    def begun(self, operation: Operation) -> Operation:
+        """No operation of the scheduler waits."""
+        return operation
 
     def left(self, end: Effect, heard: bool) -> None:
         """The batch is over, or the lane waits."""
