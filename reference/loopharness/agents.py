@@ -11,7 +11,7 @@ goes on all the same. `owner` is the context that the agent belongs to: it ends 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypedDict
 
 import anyio
@@ -20,7 +20,7 @@ import anyio.lowlevel
 
 from loopharness.agent import Agent, AgentOptions, Services
 from loopharness.bus import Context, Effect
-from loopharness.creation import inputs
+from loopharness.creation import configured, inputs
 from loopharness.creation.errors import CreationError, RegistrationError, refusal
 from loopharness.creation.initiator import Initiators
 from loopharness.creation.promise import Promise
@@ -339,6 +339,24 @@ class Agents:
                 self._engine.announce("agent", item)
                 return
         raise refusal("not-live", agent.id, "agent")
+
+    def configure(
+        self, config: Mapping[str, Any], identities: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> Promise[None]:
+        """Start the agents of a configuration (`creation.configured`). Raises `ConfigError` before any has started."""
+        return configured.start(self._harness, configured.read(config, identities))
+
+    def is_taken(self, id: str) -> bool:
+        """Whether one of the two registries holds an id."""
+        return id in self._engine.agents or id in self._engine.sessions
+
+    def on_any(self, name: str, listener: Callable[..., Any]) -> Callable[[], None]:
+        """Listen to an event of every agent, whatever its scope."""
+        return self._harness.context.on(name, listener, everywhere=True)
+
+    def spawn(self, work: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> None:
+        """Run work in the harness, beside everybody."""
+        self._transactions.spawn(work, *arguments)
 
     # -- initiators
 
