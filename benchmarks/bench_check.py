@@ -73,7 +73,7 @@ class Writer:
         yield self.row(splice, {"target": "next-turn", "start": 0, "removedCount": 1, "inserted": []})
         yield self.row("step/start", self.at())
         if self.turn == 1 and self.version == 4:
-            system = {"id": self.id(), "role": "system", "source": {"kind": "system-prompt"}}
+            system: Row = {"id": self.id(), "role": "system", "source": {"kind": "system-prompt"}}
             system["content"] = [{"type": "text", "text": "You are a benchmark agent."}]
             yield self.row("system/message", self.at(message=system), surfaceOp="append")
         yield self.row("user/message", message, surfaceOp="append")
