@@ -149,6 +149,17 @@ _config: Callable[[Frame], Config[Any]] = partial(tuple.__new__, Config)
 _move: Callable[[Frame], Move[Any]] = partial(tuple.__new__, Move)
 
 
+BEGUN = "begun"
+"""`(BEGUN, height)` stands in front of the waiting operations while one that has waited is under way, at that height
+of the stack: they run one after the other, each to its end or its first await point."""
+
+
+def unbegun(config: Config[Any]) -> tuple[Operation, ...]:
+    """The operations that wait and have not begun."""
+    waiting = config.waiting
+    return waiting[1:] if waiting and waiting[0][0] == BEGUN else waiting
+
+
 class Illegal(Exception):
     """The interpreter asked for a transition that the protocol does not allow at this point."""
 
@@ -219,8 +230,9 @@ class Machine(Generic[S]):
         return core, outcome
 
     def may_begin(self, config: Config[S]) -> bool:
-        """True when the next step begins a waiting operation: the log is free, or its observers have just finished."""
-        if not config.waiting:
+        """True when the next step begins a waiting operation: none is under way, and the log is free or its observers
+        have just finished."""
+        if not config.waiting or config.waiting[0][0] == BEGUN:
             return False
         if not log_is_locked(config):
             return True
@@ -238,7 +250,7 @@ class Machine(Generic[S]):
             if stack:  # whatever window was open: its listeners are done
                 stack = (*stack[:-1], stack[-1]._replace(window="closed"))
             begun = (*stack, Activation(operation, "closed", False))
-            return Move("begin", operation, Config(core, begun, parked, waiting[1:]))
+            return Move("begin", operation, Config(core, begun, parked, ((BEGUN, len(stack)), *waiting[1:])))
         if not stack:
             raise Illegal("nothing to step: no synchronous segment is running")
         frame, _, locked = stack[-1]
@@ -249,6 +261,8 @@ class Machine(Generic[S]):
             outcome = rules[frame[0]](core, *frame[1:])
         verb, after, effect, frame, refused = outcome
         outer = stack[:-1]
+        if waiting and verb in ("park", "leave") and waiting[0] == (BEGUN, len(outer)):
+            waiting = waiting[1:]  # the operation that had waited has ended: the next one may begin
         if verb == "append":
             if locked:
                 refusal = Config(core, (*outer, Activation(refused, "closed", True)), parked, waiting)

@@ -27,7 +27,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from loopspec.kernel.encoding import text_of
 from loopspec.kernel.graph import Graph
-from loopspec.kernel.machine import Answer, Config, Effect, Machine, Operation, may_call
+from loopspec.kernel.machine import Answer, Config, Effect, Machine, Operation, may_call, unbegun
 from loopspec.kernel.report import Exploration
 from loopspec.kernel.system import Label
 
@@ -132,7 +132,7 @@ class World(Generic[S]):
         config, left, memory = node
         core, stack, parked, waiting = config
         machine, environment, advance = self.machine, self.environment, self.advance
-        if len(stack) + len(waiting) <= self.bound.depth and may_call(config):
+        if len(stack) + len(unbegun(config)) <= self.bound.depth and may_call(config):
             sent = 0 if self._messages is None else self._start[self._messages] - left[self._messages]
             for operation, price in environment.operations(core, sent + 1):
                 paid = self.paid(left, price)
