@@ -28,7 +28,7 @@ from loopharness.store.opening import Opener
 from loopharness.store.reading import read_header, read_stored
 
 BOUNDED = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True, database=None
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True, database=None
 )
 
 words = st.one_of(
@@ -204,7 +204,7 @@ def test_arbitrary_bytes(content: bytes, name: str) -> None:
     read_or_refuse(content, name)
 
 
-@settings(BOUNDED, max_examples=250)
+@settings(BOUNDED, max_examples=120)
 @given(st.data())
 def test_damaged_real_logs(data: st.DataObject) -> None:
     """Bytes changed, cut out, doubled or put in, anywhere in a real file."""
@@ -226,7 +226,7 @@ json_values = st.recursive(
 )
 
 
-@settings(BOUNDED, max_examples=250)
+@settings(BOUNDED, max_examples=120)
 @given(st.data())
 def test_real_logs_with_wrong_values(data: st.DataObject) -> None:
     """Any value at any place of one row: the shape is wrong, the bytes are JSON."""

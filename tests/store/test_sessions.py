@@ -49,6 +49,9 @@ from loopharness.store.service import SessionPersistence
 
 pytestmark = pytest.mark.anyio
 
+ONCE = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+"""What is tried takes place on a disk or in another process, so one backend is enough."""
+
 FORMATS = pytest.mark.parametrize("session_format", [0, 4])
 
 
@@ -228,6 +231,7 @@ anyio.run(main)
 """
 
 
+@ONCE
 @FORMATS
 async def test_another_process_is_refused_by_the_lock(session_format: int, tmp_path: Path) -> None:
     """S-DSK-35, K21: for the life of the handle, and with the holder's name; reading stays possible."""
@@ -252,6 +256,7 @@ async def test_another_process_is_refused_by_the_lock(session_format: int, tmp_p
         assert await harness.resume_agent("main", MODEL)
 
 
+@ONCE
 async def test_a_killed_process_leaves_no_lock(tmp_path: Path) -> None:
     async with stored(DISK, root=tmp_path) as harness:
         agent = await harness.create_agent("main", MODEL, cwd=CWD)
@@ -464,6 +469,7 @@ async def test_a_fork_in_an_open_turn_is_closed_in_the_child() -> None:
 # -- migration ---------------------------------------------------------------------------------------------------
 
 
+@ONCE
 @pytest.mark.parametrize("path", sorted(REAL.glob("*.jsonl.zstd")), ids=lambda path: path.name)
 async def test_real_format_0_sessions_go_on_as_format_4(path: Path) -> None:
     """S-MIG-1: published when opened for writing, header frame and one body frame; the old file stays as it was."""
@@ -527,6 +533,7 @@ async def test_a_format_3_session_goes_on_as_format_4() -> None:
     assert files.content(ROOT / "_no-cwd" / old[0]["id"] / "session.v3.jsonl") == content
 
 
+@ONCE
 async def test_a_migration_that_dies_is_made_again() -> None:
     content = (REAL / "03-tools-parallel.jsonl.zstd").read_bytes()
     session_id, _ = _identity(content)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from io import BytesIO
+from typing import Any
 
 import anyio
+import anyio.from_thread
 import anyio.lowlevel
 import pytest
 from tests.store.support import CWD, MODEL, REAL, HandClock, log_of, rows, stored, types
@@ -75,10 +78,37 @@ async def test_a_flush_ends_the_window_and_the_next_event_opens_another() -> Non
         await anyio.lowlevel.checkpoint()
         await harness.sessions.flush(agent.session)
         agent.inject("two")
-        clock.ring()  # the old window, if it still counted, would write too early
         for _ in range(5):
             await anyio.lowlevel.checkpoint()
+        assert clock.asked == [0.2, 0.2], "the old window does not count any more"
         assert len(rows(log_of(files))) == 2
+        await harness.sessions.flush(agent.session)
+        assert len(rows(log_of(files))) == 3
+
+
+class Busy(MemoryFiles):
+    """A disk during whose next sync something else happens on the event loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], object] | None = None
+
+    def begin(self, name: str, *more: Any) -> None:
+        act, self.meanwhile = (self.meanwhile, None) if "sync" in name else (None, self.meanwhile)
+        if act is not None:
+            anyio.from_thread.run_sync(act)
+        super().begin(name, *more)
+
+
+async def test_an_event_that_comes_while_a_batch_is_written_goes_into_the_next_one() -> None:
+    files = Busy()
+    async with stored(files) as harness:
+        agent = await harness.create_agent("main", MODEL, cwd=CWD)
+        agent.inject("one")
+        files.meanwhile = lambda: agent.inject("two")
+        await harness.sessions.flush(agent.session)
+        assert files.meanwhile is None
+        assert len(rows(log_of(files))) == 2, "a flush is a barrier for what was there when it was asked for"
         await harness.sessions.flush(agent.session)
         assert len(rows(log_of(files))) == 3
 
