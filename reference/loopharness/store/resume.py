@@ -52,9 +52,7 @@ def session_of(
     return begun(session) if begin else session
 
 
-async def load(
-    persistence: SessionPersistence, session_id: str, version: int, now: Callable[[], int]
-) -> Session:
+async def load(persistence: SessionPersistence, session_id: str, version: int, now: Callable[[], int]) -> Session:
     """The private session of a stored one, which is reserved from now on (C-RES-3, C-RES-7).
 
     Raises what `SessionPersistence.open` raises. Then the session is free again, and unchanged but for its repair.
