@@ -18,6 +18,7 @@ import anyio.abc
 
 from loopconform.chat.journal import Journal
 from loopconform.chat.screen import Screen
+from loopharness import slice
 from loopharness.agent import Agent, AgentOptions
 from loopharness.harness import Harness, open_harness
 from loopharness.model.deepseek import DeepSeekSettings, open_deepseek
@@ -32,13 +33,17 @@ INTERRUPTED: Final = 128 + signal.SIGINT
 
 
 class Options(NamedTuple):
-    """What a conversation needs to know: the server, the model, an only prompt, the persona of the system prompt."""
+    """What a conversation needs to know: the server, the model, an only prompt, the persona of the system prompt.
+
+    `tape` holds the settings of the slice policy when that is mounted (`loopspec.tape.config`), else it is `None`.
+    """
 
     settings: DeepSeekSettings
     model: str
     once: str | None = None
     persona: str = ""
     interactive: bool = True
+    tape: Mapping[str, Any] | None = None
 
 
 class Talk:
@@ -137,6 +142,8 @@ async def converse(options: Options, journal: Journal, screen: Screen, keyboard:
             async with open_deepseek(options.settings) as adapter, open_harness(persona=options.persona) as harness:
                 harness.llm.register_adapter([PROVIDER], adapter)
                 _tools(harness)
+                if options.tape is not None:
+                    slice.install(harness, options.tape, journal.path.with_name(journal.path.name + ".spill"))
                 agent_options = AgentOptions(PROVIDER, options.model)
                 if journal.header is None:
                     agent = await harness.create_agent(options=agent_options, cwd=os.getcwd())

@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 import click
+import yaml
 
 from loopconform.chat.journal import Journal, JournalError
 from loopconform.chat.screen import Screen
@@ -19,6 +20,7 @@ from loopconform.plain import printable
 from loopharness.model.deepseek import DeepSeekSettings
 from loopharness.model.deepseek.convert import EFFORTS
 from loopharness.model.deepseek.settings import API_KEY, BASE_URL
+from loopspec.tape import config
 
 NO_KEY = (
     f"{API_KEY} is not set. Set it to your key, or talk to a scripted model on this machine: start "
@@ -43,6 +45,15 @@ NO_KEY = (
     metavar="FILE",
     help="The session file to write, .jsonl or .jsonl.zstd. By default a new one in this directory.",
 )
+@click.option(
+    "--slice", "sliced", is_flag=True, help="Seal finished turns into tape entries, with tools to recall them."
+)
+@click.option(
+    "--slice-config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Settings of the slice policy, a YAML mapping such as `history: {keepRecentTurns: 2}`. Implies --slice.",
+)
 @click.option("--once", metavar="TEXT", help="Say this, wait for the answer, and end.")
 @click.pass_context
 def command(
@@ -53,6 +64,8 @@ def command(
     persona: str,
     resume: Path | None,
     out: Path | None,
+    sliced: bool,
+    slice_config: Path | None,
     once: str | None,
 ) -> None:
     """Talk to a model. Text and thinking appear as they come; what you type while it works steers it.
@@ -62,7 +75,8 @@ def command(
     """
     if resume is not None and out is not None:
         raise click.UsageError("--resume goes on in its own file; leave --out, or copy the file first.")
-    options = Options(_settings(base_url, effort), model, once, persona, interactive=sys.stdin.isatty())
+    tape = _tape(slice_config) if sliced or slice_config is not None else None
+    options = Options(_settings(base_url, effort), model, once, persona, sys.stdin.isatty(), tape)
     try:
         journal = Journal.create(out or _fresh_name()) if resume is None else Journal.resume(resume)
     except JournalError as error:
@@ -91,6 +105,22 @@ def _settings(base_url: str | None, effort: str) -> DeepSeekSettings:
             raise click.UsageError(NO_KEY)
         settings = DeepSeekSettings(**given, api_key=lambda: "local")
     return settings
+
+
+def _tape(path: Path | None) -> dict[str, Any]:
+    """The settings of the slice policy; refused before anything is opened."""
+    if path is None:
+        return {}
+    try:
+        settings = yaml.safe_load(path.read_bytes()) or {}
+        config.parse(settings)
+    except OSError as error:
+        raise click.UsageError(f"{path} cannot be read: {error.strerror}.") from error
+    except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{path} is not YAML: {printable(str(error))}") from error
+    except config.ConfigError as error:
+        raise click.UsageError(f"{path}: {printable(str(error))}") from error
+    return dict(settings)
 
 
 def _fresh_name() -> Path:
