@@ -317,7 +317,9 @@ class Transactions:
     def _own(self, number: int, id: int) -> None:
         item = self.of(number)
         label = f"agentLoop.lifecycle({item.name})"
-        item.owner_effect = item.order.owner.effect(lambda: self._release(item), label)
+        owner = item.order.owner
+        # As a part of the owner's end it is the machine that says who is waited for (N-2).
+        item.owner_effect = owner.effect(lambda: self._release(item) if owner.active else None, label)
 
     def _load(self, number: int) -> None:
         self.spawn(self._loading, self.of(number))
