@@ -283,6 +283,29 @@ def test_once_says_how_it_ended(server: Server, file: Path) -> None:
     assert "error INVALID_REQUEST: no, \\x1b[2Jno" in done.stdout
 
 
+def test_slice_seals_the_turn_before(server: Server, file: Path) -> None:
+    """The second request carries a tape entry instead of the first turn's answer; user text stays as it is."""
+    script = server.script("The first answer, at some length.", "The second answer.")
+    arguments = ("chat", "--base-url", script.url, "--slice")
+    assert loopspec(*arguments, "--out", file, "--once", "First?").returncode == 0
+    assert loopspec(*arguments, "--resume", file, "--once", "Second?").returncode == 0
+    replaced = [row for row in records(file, "user/message") if "[slice tape v1" in json.dumps(row)]
+    assert len(replaced) == 1
+    sent = json.dumps(script.log()[1])
+    assert "[slice tape v1" in sent
+    assert "First?" in sent
+    assert check_file(file).verdict == "clean"
+
+
+def test_settings_of_the_tape_are_refused_before_anything_is_opened(server: Server, file: Path, tmp_path: Path) -> None:
+    """A retired key says where it went; no session file is left behind."""
+    settings_file = tmp_path / "tape.yaml"
+    settings_file.write_text("history: {pinFirstTurn: true}\n")
+    text = refused("chat", "--slice-config", settings_file, "--out", file, "--once", "a", DEEPSEEK_API_KEY="k")
+    assert "pinFirstTurn" in text
+    assert not file.exists()
+
+
 # -- refusals --------------------------------------------------------------------------------------------------
 
 
