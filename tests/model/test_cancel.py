@@ -195,6 +195,18 @@ async def test_the_clock_stands_while_the_consumer_works(server: Server) -> None
     assert watch.pulls == pulls + 1
 
 
+async def test_a_stream_that_failed_is_over(server: Server) -> None:
+    """A pull behind a failure finds nothing more, whatever the server still says."""
+    script = server.script({"body": HALF + payloads(*said(" and more")), "hold_after": len(HALF)})
+    async with open_deepseek(settings(script.url), watch=lambda _: FiresAt(2)) as adapter:
+        stream = adapter.stream(request())
+        with pytest.raises(LlmError, match="idle timeout"):
+            await drained(stream)
+        script.open("hold")
+        with pytest.raises(StopAsyncIteration):
+            await anext(stream)
+
+
 @pytest.mark.parametrize("first", ["watch", "caller"])
 async def test_the_first_gives_the_name(first: str, server: Server) -> None:
     """RACE-24  Both happen before the call can notice."""
