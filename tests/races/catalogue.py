@@ -38,10 +38,8 @@ WINDOWS = range(1, 22)
 FIELD_CASES = ("K02", "K04", "K06", "K08", "K15")
 
 ELSEWHERE = {
-    "LR-228": "disposal from an observer of the agent's own session: belongs to creation (L-DSP-4, C-TDN)",
-    "LR-230": "a wake before the agent is published: belongs to creation (R-57, N-1)",
-    "LR-231": "a wake while the agent service closes: belongs to creation (R-72, N-8)",
-    "LR-235": "a child's driver inside a parent's tool: belongs to creation (C-INI)",
+    "LR-230": "a wake before the agent is published: R-57 to R-59 of the races of creation, `tests/creation`",
+    "LR-231": "a wake while the agent service closes: R-72 of the races of creation, `tests/creation`",
 }
 """Rows without a test here, and why."""
 

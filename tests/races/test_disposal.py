@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.harness.conversation import Conversation, busy, conversation, message
-from tests.races.staging import BOTH, DISPOSED, USER, Planned, ran
+from tests.races.staging import BOTH, DISPOSED, REENTRY, USER, Planned, ran
 
 from loopharness.agent import AgentOptions
 from loopharness.gate import Gate
@@ -158,6 +158,35 @@ async def test_lr_227_disposal_during_a_tool_body_that_hands_over_contexts(profi
         assert talk.statuses() == ["running", "idle"]
 
 
+NOT_REPRODUCED = pytest.mark.xfail(strict=True, reason="L-DSP-4: the teardown goes on when its cancel is refused")
+
+
+@pytest.mark.parametrize("profile", ["seed", pytest.param("dsh-0.1", marks=NOT_REPRODUCED)])
+async def test_lr_228_disposal_from_the_observer_of_a_record_with_input_pending(profile: Profile) -> None:
+    """Published: the clear inside is refused and the disposal fails with its text. The agent is detached at once, and
+    its driver goes on unpublished, the queue included (a defect that the harness does not reproduce: an expected
+    failure). Seed: the cancel waits for the log; an ordinary disposal."""
+    asked: list[Any] = []
+    async with busy(profile=profile) as talk:
+        talk.followup("q")
+        handle = talk.harness.agents.handle(talk.agent)
+        talk.at("S assistant/chunk block-end", lambda: asked.append(handle.dispose()))
+        await talk.release()
+        if profile == "dsh-0.1":
+            with pytest.raises(RuntimeError, match=REENTRY):
+                await asked[0]
+            await talk.idle()
+            assert talk.ends() == ["completed", "completed"]
+            assert ran(talk) == [["a"], ["q"]]
+            assert talk.since("S assistant/chunk block-end")[:1] == ["E agent/status idle"]
+        else:
+            await asked[0]
+            assert talk.count("E agent/inbox/discarded q") == 1
+            assert talk.ends() == ["aborted disposed"]
+            assert "S turn/end 1 aborted disposed" in talk.trace
+        assert talk.harness.agents.get("main") is None
+
+
 @BOTH
 async def test_lr_229_a_followup_after_disposal(profile: Profile) -> None:
     """Published: a whole turn on the detached log, and nobody hears of its records. Seed, stricter: refused."""
@@ -261,3 +290,25 @@ async def test_lr_234_a_session_with_pending_input_is_forked(profile: Profile, f
         assert lists == ([["s"], ["q"]] if inherits else [[], []])
         assert child.status == "idle"
         assert talk.pending() == (["s"], ["q"])
+
+
+@BOTH
+async def test_lr_235_a_child_is_driven_inside_a_tool_of_its_parent(profile: Profile) -> None:
+    """The child's listeners read the child; the parent's tool keeps the parent, before and after."""
+    read: list[str] = []
+
+    async def body(execution: Execution) -> None:
+        read.append(talk.harness.agents.require_initiator().id)
+        child = await talk.harness.create_agent("child", AgentOptions("mock", "m1"))
+        child.followup(message("o"))
+        await child.when_idle()
+        read.append(talk.harness.agents.require_initiator().id)
+
+    async with conversation(tool_calls(("c1", "work", {})), always=FINE, profile=profile) as talk:
+        talk.tool("work", body)
+        seen = initiators(talk)
+        talk.followup("a")
+        await talk.idle()
+        assert read == ["main", "main"]
+        assert seen == {("main", "main"), ("child", "child")}
+        assert talk.ends() == ["completed"]
