@@ -26,6 +26,10 @@ lint: $(READY)
 bench: $(READY)        ## every figure in one run; ONLY="loop explore" picks some
 	$(BIN)/python -m benchmarks $(ONLY)
 
+explore-deep: $(READY) ## the deep bounds: minutes and more than a gigabyte each
+	$(BIN)/loopspec explore driver --bound deep
+	TAPE_BOUND=full $(BIN)/python -m pytest tests/tape -n0
+
 documents: $(READY)    ## write the generated documents anew
 	$(BIN)/python -m loopconform.clauses
 	$(BIN)/python -m loopconform.crash_table

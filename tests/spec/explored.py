@@ -1,6 +1,6 @@
 """What is pinned of each bounded exploration, and how to pin it again.
 
-    .venv/bin/python -m tests.spec.explored        # after a change that is meant: writes tests/spec/pins/*.json
+    .venv/bin/python -m tests.spec.explored [CASE…]   # after a change that is meant: writes tests/spec/pins/*.json
 
 A pin holds the bound, the counts, the digest of all labelled edges, and the shortest run to each `sometimes`. The
 digest says that the graph is the same; the runs say that each race was reached the way it is meant to be.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import json
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,9 +110,15 @@ def written(case: Case) -> Path:
 
 
 def main() -> None:
-    """Pin every case again."""
+    """Pin the cases named on the command line again, or all."""
+    names = sys.argv[1:] or [case.name for case in CASES]
+    unknown = set(names) - {case.name for case in CASES}
+    if unknown:
+        sys.exit(f"No such case: {', '.join(sorted(unknown))}. There are: {', '.join(case.name for case in CASES)}.")
     PINS.mkdir(exist_ok=True)
     for case in CASES:
+        if case.name not in names:
+            continue
         world, exploration = explored(case)
         pin = pin_of(world, exploration)
         written(case).write_text(json.dumps(pin, indent=1) + "\n")
