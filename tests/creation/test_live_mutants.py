@@ -50,7 +50,7 @@ MUTANTS = [
     Killed("detach", 'following = ("tell_disposed", kind, object, then) if entry.phase == "announced" else then',
            "following = then", way_in.test_r32_disposing_twice),
     Killed("stop", "if not owes_cancel(t):", "if True:",
-           way_out.test_r42_dispose_during_maintenance_that_ignores_its_signal),
+           way_out.test_r39_dispose_from_the_running_notification),
     Killed("unwind", 'following = ("orphan", children, (', 'following = ("orphan", (), (',
            lambda: way_out.test_r61_a_parent_is_disposed_while_its_tool_creates_a_child(False)),
     Killed("is_gated", 'return t.driver in ("shut", "latched")', "return False",

@@ -239,8 +239,8 @@ class Transactions:
     def rested(self, item: Transaction) -> None:
         """The driver of an agent has come to rest."""
         self._resting.add(item)
-        if self.engine.interpreter.config.stack:
-            self.engine.settled()
+        if self.engine.waiting or self.engine.interpreter.config.stack:
+            self.engine.settled()  # the scheduler reports it, and lets a drain go on
         else:
             self.report_rest()
 
@@ -318,8 +318,9 @@ class Transactions:
         item = self.of(number)
         label = f"agentLoop.lifecycle({item.name})"
         owner = item.order.owner
-        # As a part of the owner's end it is the machine that says who is waited for (N-2).
-        item.owner_effect = owner.effect(lambda: self._release(item) if owner.active else None, label)
+        # At the end of a fiber it is the machine that says who is waited for (N-2); a scope unwinds in order (C-OWN-3).
+        joins = lambda: owner.active or owner.agent is not None  # noqa: E731
+        item.owner_effect = owner.effect(lambda: self._release(item) if joins() else None, label)
 
     def _load(self, number: int) -> None:
         self.spawn(self._loading, self.of(number))
