@@ -53,10 +53,28 @@ class Meta(TypedDict, total=False):
 class AgentFactory(Protocol):
     """Who makes agents for the registry (C-FAC-3). `owner` is the calling context."""
 
-    def create_agent(self, owner: Context, session_id: str, **options: Any) -> Awaitable[AgentHandle]:
+    def create_agent(
+        self,
+        owner: Context,
+        session_id: str,
+        *,
+        options: AgentOptions | Mapping[str, Any] | None,
+        meta: Mapping[str, Any] | None,
+        seed: Iterable[Mapping[str, Any]] | None,
+        setup: Setup | None,
+        signal: Signal | None,
+    ) -> Awaitable[AgentHandle]:
         """Make a new one."""
 
-    def resume(self, owner: Context, session_id: str, **options: Any) -> Awaitable[AgentHandle]:
+    def resume(
+        self,
+        owner: Context,
+        session_id: str,
+        *,
+        options: AgentOptions | Mapping[str, Any] | None,
+        setup: Setup | None,
+        signal: Signal | None,
+    ) -> Awaitable[AgentHandle]:
         """Take up a stored one."""
 
 

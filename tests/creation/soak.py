@@ -1,6 +1,6 @@
 """Thousands of agents created, driven and disposed, with failures in between: nothing may grow.
 
-    python -m tests.creation.soak 10000
+python -m tests.creation.soak 10000
 """
 
 from __future__ import annotations

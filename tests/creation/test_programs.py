@@ -140,10 +140,14 @@ class Program:
             "abort": lambda: self.do_abort(who),
             "dispose": lambda: self.do_dispose(who),
             "create": lambda: self.do(("now", id, "root")),
-            "wake": lambda: [agent.followup("x") for agent in self.stage.agents.list()],
+            "wake": self.wake_all,
             "unload": lambda: self.do_unload("first"),
         }
         self.stage.at(f"{mark}{id}", deeds[deed])
+
+    def wake_all(self) -> None:
+        for agent in self.stage.agents.list():
+            agent.followup("x")
 
     def check(self) -> None:
         """Pairing, order and registry content, from what was heard."""

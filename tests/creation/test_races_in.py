@@ -115,7 +115,7 @@ async def test_r07_an_aborted_signal(reason: Any) -> None:
         controller = AbortController()
         controller.abort(reason)
         called: list[object] = []
-        with pytest.raises(Exception) as caught:  # noqa: B017
+        with pytest.raises(Exception) as caught:
             await st.agents.create("a", MODEL, signal=controller.signal, setup=called.append)
         if isinstance(reason, Veto):
             assert caught.value is reason
@@ -362,8 +362,6 @@ async def test_r32_disposing_twice() -> None:
         assert first is second
         await first
         assert handle.dispose() is first
-        assert await handle.dispose() is None
+        await handle.dispose()
         assert st.told == "s+a a+a ssa ua a-a s-a"
         assert [e.label for e in plugin.effects] == ["agents.owner()"], "the owner effect is retired (C-OWN-2)"
-
-

@@ -1,4 +1,4 @@
-"""The race catalogue of creation on the harness, second part: the way out and all around (creation 17, R-33 to R-76)."""
+"""The race catalogue of creation on the harness, second part: the way out (creation 17, R-33 to R-76)."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ async def test_r46_r47_and_r56_a_throwing_creation_listener(mark: str, now: bool
         st.at(mark, st.throw(veto))
         late: list[object] = []
         st.harness.context.on("session/created" if mark == "s+a" else "agent/created", late.append)
-        with pytest.raises(Veto) as caught:
+        with pytest.raises(Veto) as caught:  # noqa: PT012
             if now:
                 st.agents.create_now("a", MODEL)
             else:

@@ -86,8 +86,11 @@ def settings(pairs: Sequence[str]) -> dict[str, int]:
 @click.option("--profile", type=click.Choice(PROFILES), default="seed", show_default=True, help="Whose law.")
 @click.option("--session-format", type=click.Choice(("0", "4")), default="0", show_default=True, help="Log dialect.")
 @click.option(
-    "--bound", "bound_name", default="quick", show_default=True, help="A named bound; see the error for names."
-    " For creation and scheduler `quick` is the first."
+    "--bound",
+    "bound_name",
+    default="quick",
+    show_default=True,
+    help="A named bound; see the error for names. For creation and scheduler `quick` is the first.",
 )
 @click.option("--set", "changes", multiple=True, metavar="NAME=NUMBER", help="Change one budget, or depth.")
 @click.option("--max-states", type=click.IntRange(1), help="Give up (undecided) beyond this many states.")

@@ -1,12 +1,12 @@
 """Agents that a configuration asks for: read and checked as a whole, then started one by one (C-CFG-*).
 
-    maxParallelToolCalls: 4
-    agents:
-      - id: main                 # a label; the session gets a fresh id at each start …
-        provider: deepseek
-        model: deepseek-chat
-        sessionId: main-1        # … or exactly this one: resumed if it is stored, else created
-        cwd: /workspace          # for a fresh session only
+maxParallelToolCalls: 4
+agents:
+  - id: main                 # a label; the session gets a fresh id at each start …
+    provider: deepseek
+    model: deepseek-chat
+    sessionId: main-1        # … or exactly this one: resumed if it is stored, else created
+    cwd: /workspace          # for a fresh session only
 """
 
 from __future__ import annotations

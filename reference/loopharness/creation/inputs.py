@@ -97,7 +97,9 @@ def _event(index: int, given: Mapping[str, Any]) -> FrozenDict:
     if not whole:
         raise ValueError(f"seed event at index {index} has an invalid event envelope")
     if seq != index:
-        raise ValueError(f"seed event at index {index} has seq {seq} (expected {index}); seed must be contiguous from 0")
+        raise ValueError(
+            f"seed event at index {index} has seq {seq} (expected {index}); seed must be contiguous from 0"
+        )
     return event
 
 

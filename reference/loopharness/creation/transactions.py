@@ -26,7 +26,7 @@ from loopspec import creation
 from loopspec.kernel.machine import Answer
 from loopspec.kernel.machine import Effect as Point
 from loopspec.profile import Law
-from loopspec.transaction import AGENTS, PROVIDER, Owner, Verb, find
+from loopspec.transaction import AGENTS, Owner, Verb, find
 
 __all__ = ["AgentHandle", "Composition", "Order", "Setup", "Storage", "Transactions"]
 
@@ -318,9 +318,12 @@ class Transactions:
         item = self.of(number)
         label = f"agentLoop.lifecycle({item.name})"
         owner = item.order.owner
+
         # At the end of a fiber it is the machine that says who is waited for (N-2); a scope unwinds in order (C-OWN-3).
-        joins = lambda: owner.active or owner.agent is not None  # noqa: E731
-        item.owner_effect = owner.effect(lambda: self._release(item) if joins() else None, label)
+        def end() -> Promise[None] | None:
+            return self._release(item) if owner.active or owner.agent is not None else None
+
+        item.owner_effect = owner.effect(end, label)
 
     def _load(self, number: int) -> None:
         self.spawn(self._loading, self.of(number))
@@ -567,5 +570,3 @@ class Transactions:
                 self.failures.append(failure)
         if item.public.settled:
             self.engine.drop(item)
-
-
