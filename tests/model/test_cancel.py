@@ -87,6 +87,19 @@ async def test_cancel_between_two_pulls(server: Server) -> None:
             await anext(stream)
 
 
+async def test_cancel_while_the_last_chunks_wait(server: Server) -> None:
+    """The server is done, the consumer is not: what it has not pulled is not given out."""
+    controller = AbortController()
+    body = HALF + payloads(delta("stop"))
+    async with open_deepseek(settings(server.script({"body": body}).url)) as adapter:
+        stream = adapter.stream(request(controller.signal))
+        while (await anext(stream))["type"] != "block-end":
+            pass
+        controller.abort("user")
+        with pytest.raises(LlmError, match=ABORTED):
+            await anext(stream)
+
+
 async def test_cancel_after_the_end_changes_nothing(server: Server) -> None:
     controller = AbortController()
     async with open_deepseek(settings(server.script("Hi.").url)) as adapter:

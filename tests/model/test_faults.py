@@ -388,6 +388,32 @@ async def test_a_long_line_within_the_limit(server: Server) -> None:
     assert (heard.code, heard.text()) == ("ok", text)
 
 
+async def test_an_error_body_without_end(server: Server) -> None:
+    script = server.script({"status": 500, "body": "x", "repeat": {"text": "y" * 65536, "every_ms": 0}})
+    assert (await call(script.url)).code == "SERVER"
+    assert script.log()[0]["end"] == "client left"
+
+
+async def test_a_stream_of_another_type_that_is_cut(server: Server) -> None:
+    heard = await call(server.script({"body": HALF, "content_type": "application/json"}).url)
+    assert (heard.code, heard.message, heard.text()) == ("STREAM_CLOSED", CLOSED, "Half an answer")
+
+
+async def test_an_error_object_in_many_reads(server: Server) -> None:
+    body = json.dumps({"error": {"message": LONG}})
+    heard = await call(
+        server.script({"body": body, "content_type": "application/json", "drip": {"bytes": 5, "ms": 1}}).url
+    )
+    assert (heard.code, heard.message) == ("CONTEXT_WINDOW_EXCEEDED", LONG)
+
+
+async def test_what_cannot_be_asked_for_needs_no_key(server: Server) -> None:
+    script = server.script("Hi.")
+    async with open_deepseek(settings(script.url, api_key=lambda: None)) as adapter:
+        heard = await hear(adapter, request(reasoningEffort="medium"))
+    assert heard.code == "UNSUPPORTED_REASONING_EFFORT"
+
+
 # -- keys ------------------------------------------------------------------------------------------------------
 
 
