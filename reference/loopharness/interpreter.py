@@ -62,8 +62,9 @@ class Interpreter(Generic[S]):
     def call(self, operation: Operation, log_is_busy: bool = False) -> Any:
         """Call an operation and run it to its end or its first await point; answer what it returned.
 
-        `log_is_busy` tells that another record of the same log is being published. An operation that has to wait for the log answers `None` and begins when the log is free. Raises
-        what the performer makes of `("raise", kind)`.
+        `log_is_busy` tells that another record of the same log is being published. An operation that has to wait
+        for the log answers `None` and begins when the log is free. Raises what the performer makes of
+        `("raise", kind)`.
         """
         before = self.config
         after = self.config = self.machine.call(before, operation, log_is_busy)

@@ -23,7 +23,12 @@ async def test_the_loop_breaks_no_rule(profile: Profile, session_format: int) ->
     """Tools, a cancel in mid-stream, a latched prompt, steering: nothing to say, not even a warning."""
     gate = Gate()
     start, delta, *rest = text("Half an answer.")
-    script: tuple[Response, ...] = (tool_calls(("c1", "none", {})), text("One."), [start, delta, gate, *rest], text("Three."))
+    script: tuple[Response, ...] = (
+        tool_calls(("c1", "none", {})),
+        text("One."),
+        [start, delta, gate, *rest],
+        text("Three."),
+    )
     async with conversation(*script, profile=profile, session_format=session_format) as talk:
         companion = install(talk.harness.context, profile=profile, level="W")
         talk.followup("a")

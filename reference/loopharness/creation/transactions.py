@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextvars
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
 import anyio.abc
@@ -64,7 +64,7 @@ class Order:
     verb: Verb
     id: str
     owner: Context
-    options: AgentOptions = AgentOptions()
+    options: AgentOptions = field(default_factory=AgentOptions)
     setup: Setup | None = None
     signal: Signal | None = None
     source: Literal["startup", "resume"] = "startup"
@@ -250,10 +250,10 @@ class Transactions:
         while self._resting:
             item = self._resting.pop()
             member = find(self.engine.core, item.number)
-            if member is not None and item.agent is not None and item.agent.at_rest:
-                if creation.may_rest(self.engine.core, member):
-                    self.engine.call("rest", item.number)
-                    reported = True
+            rests = item.agent is not None and item.agent.at_rest
+            if member is not None and rests and creation.may_rest(self.engine.core, member):
+                self.engine.call("rest", item.number)
+                reported = True
         return reported
 
     # -- fibers

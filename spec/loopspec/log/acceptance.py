@@ -29,13 +29,10 @@ from typing import Any, NamedTuple
 
 from loopspec.log import refusal
 from loopspec.log.observation import TURNS, Course, Misnumbered, Observation
-from loopspec.log.oracle import DEPTH, Automaton, Oracle, Undecided
+from loopspec.log.oracle import DEPTH, DEPTHS, Automaton, Oracle, Point, Undecided
 from loopspec.log.rule import Level, Violation
 from loopspec.log.state import items, record
 from loopspec.profile import Law, Profile, law
-
-DEEPER = 5
-"""How deep calls within calls are followed when the usual depth explains nothing."""
 
 
 class Entry(NamedTuple):
@@ -213,16 +210,19 @@ class Acceptance:
 
     def _deeper(self) -> int:
         """Nothing explains the row at the usual depth of calls within calls: try the run again, deeper."""
-        if self._depth >= DEEPER:
-            return self._machine.empty
-        deep = automaton(self._law, DEEPER)
-        state = deep.start(*self._restart[1:])
-        for seen in self._history:
-            state = deep.next(state, seen)
-            if state == deep.empty:
-                return self._machine.empty
-        self._machine, self._depth = deep, DEEPER
-        return state
+        for depth in DEPTHS:
+            if depth <= self._depth:
+                continue
+            deep = automaton(self._law, depth)
+            state = deep.start(*self._restart[1:])
+            for seen in self._history:
+                state = deep.next(state, seen)
+                if state == deep.empty:
+                    break
+            else:
+                self._machine, self._depth = deep, depth
+                return state
+        return self._machine.empty
 
     def _forgot(self) -> tuple[Violation, ...]:
         """A restart over an open turn; said at the next turn, unless a row rule has said it better by then."""
@@ -263,8 +263,12 @@ class Acceptance:
         prompts, steps = self._course.lists["next-turn"], self._course.lists["next-step"]
         if self._course.turn_open or not (prompts or steps):
             return ()
-        resting = self._machine.oracle.at_rest(self._machine.sets[self._state])
-        least = min(resting, key=lambda point: (point.unseen, len(point.silent)), default=None)
+        least = self._least_granted()
+        if least is None or least.unseen or least.silent:
+            deeper = self._deeper()
+            if deeper != self._machine.empty:
+                self._state = deeper
+                return self._obligations(line, index)
         found: list[Violation] = []
         if least is None or least.unseen:
             lost = frozenset(range(len(prompts)))
@@ -280,6 +284,11 @@ class Acceptance:
             place = self._places.get(message, (line, index))
             found.append(_violation(OPEN, *place, self._parked(message, "next-step"), _OPEN_LEGAL))
         return tuple(found)
+
+    def _least_granted(self) -> Point | None:
+        """The way to idleness that takes least for granted."""
+        resting = self._machine.oracle.at_rest(self._machine.sets[self._state])
+        return min(resting, key=lambda point: (point.unseen, len(point.silent)), default=None)
 
     def _lost(self, message: Any) -> str:
         return (

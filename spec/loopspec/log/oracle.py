@@ -30,6 +30,7 @@ from loopspec.attempt import LIVE, aborted
 from loopspec.driver import Driver
 from loopspec.inbox import Ids, Lists, has_pending
 from loopspec.kernel.machine import (
+    BEGUN,
     Activation,
     Answer,
     Config,
@@ -39,13 +40,17 @@ from loopspec.kernel.machine import (
     Operation,
     log_is_locked,
     may_call,
+    unbegun,
 )
 from loopspec.log.observation import FOREIGN, FRESH, STEPS, TURNS, Observation, renaming
 from loopspec.profile import Law
 from loopspec.scheduler import Batch
 
-DEPTH = 3
-"""Activations on the stack up to which the environment calls: the driver's own, a listener's call, one inside it."""
+DEPTHS = (2, 3, 5)
+"""Activations on the stack up to which the environment calls: the driver's own and a listener's call, and so on.
+
+What is explained with few is explained with more, so the deeper searches are only made where a shallow one refuses."""
+DEPTH = DEPTHS[0]
 POINT_LIMIT = 20_000
 """Configurations looked at for one row; beyond it the row is undecided."""
 CALL_LIMIT = 24
@@ -175,7 +180,9 @@ def _writing_operations(core: Driver, seen: Observation) -> Iterator[tuple[Opera
             yield ("send", inserted[0], "next-step", True), False
         yield ("send", inserted[0], target, False), prompts
     elif not removed or outcome:
-        yield ("splice", target, start, removed, inserted), prompts and bool(inserted)
+        # In a live run a wake would have been ignored anyway, and what takes a place in the queue was woken for.
+        heard = core.phase != "running" or core.closing or aborted(core)
+        yield ("splice", target, start, removed, inserted), prompts and not removed and heard
     if outcome and not inserted and start == 0 and removed == len(items):
         for cause in ("user", "disposed"):
             yield ("cancel", cause, False), False
@@ -314,7 +321,15 @@ def trimmed(point: Point) -> Point:
     core, stack, parked, waiting = config
     if core.phase == "running" and not (core.closing and core.law.closing_run_latches):
         stack = tuple([Activation(_without_vain_wake(core, f), window, locked) for f, window, locked in stack])
-    stack = tuple([one for one in stack if one.locked or one.window != "live" or not _is_inert(one.frame)])
+    # A call that has waited stays until it has ended: only inside it can anybody call before the next one begins.
+    begun = waiting[0][1] if waiting and waiting[0][0] == BEGUN else -1
+    vain = [
+        at != begun and not one.locked and one.window == "live" and _is_inert(one.frame) for at, one in enumerate(stack)
+    ]
+    if any(vain):
+        if begun > 0:
+            waiting = ((BEGUN, begun - sum(vain[:begun])), *waiting[1:])
+        stack = tuple([one for one, gone in zip(stack, vain, strict=True) if not gone])
     if stack == config.stack:
         return point
     return point._replace(config=Config(core, stack, parked, waiting))
@@ -370,7 +385,9 @@ class Oracle:
                     continue  # whatever may follow silently may still follow behind the row
             for move in self.moves(point, seen):
                 if isinstance(move, Offer):
-                    if self.accepts(move, seen):
+                    # A send that still waits has been guessed for this very row: then another record is not it.
+                    guessed = any(one[0] == "send" for one in move.point.config.waiting)
+                    if not guessed and self.accepts(move, seen):
                         found += self.after(move, seen)
                     continue
                 move = trimmed(move)
@@ -405,12 +422,14 @@ class Oracle:
         """Everything that can happen next: silent moves as points, records as offers."""
         config, batch, silent, unseen = point
         core, stack, parked, waiting = config
-        if may_call(config) and _may_call_beside(batch) and len(stack) + len(waiting) < self.depth:
+        beside = _may_call_beside(batch)
+        busy = not beside and _publishes(batch) and core.law.observer_operations_wait
+        if (beside or busy) and may_call(config) and self._is_shallow(config):
             for operation in _quiet_operations(core):
                 hidden = unseen or operation[0] == "cancel"
-                yield Point(self.machine.call(config, operation), batch, silent, hidden)
+                yield Point(self.machine.call(config, operation, busy), batch, silent, hidden)
             if seen[0] == "splice":
-                yield from self._written(point, seen)
+                yield from self._written(point, seen, busy)
         if stack or waiting:
             yield self._stepped(point)
         elif isinstance(batch, Config):
@@ -430,13 +449,19 @@ class Oracle:
                     # A batch beyond the limit: its rows are left to the row rules.
                     yield Offer((seen[0], ALL_CALLS, _OUTCOME_OF.get(seen[2], "success")), point, "run_tools")
 
-    def _written(self, point: Point, seen: Observation) -> Iterator[Point | Offer]:
-        """The row is the first record of a call from outside, made here or kept until the log is free."""
+    def _is_shallow(self, config: Config[Driver]) -> bool:
+        return len(config.stack) + len(unbegun(config)) < self.depth
+
+    def _written(self, point: Point, seen: Observation, busy: bool) -> Iterator[Point | Offer]:
+        """The row is the first record of a call from outside, made here or kept until the log is free.
+
+        `busy`: the record that is being published is one of the tool batch.
+        """
         config, batch, silent, unseen = point
-        locked = log_is_locked(config)
+        locked = busy or log_is_locked(config)
         for operation, quietly in _writing_operations(config.core, seen):
             granted = (*silent, operation_message(operation)) if quietly else silent
-            called = self.machine.call(config, operation)
+            called = self.machine.call(config, operation, busy)
             if not locked:
                 move = self._stepped(Point(called, batch, granted, unseen))
                 if isinstance(move, Offer):
@@ -556,9 +581,15 @@ def _is_open(point: Point) -> bool:
 def _may_call_beside(batch: Calls) -> bool:
     """While a batch runs the driver may be called where its listeners run, or between its segments.
 
-    Not from observers of its records: all that they could do is abort, which is the same as aborting right before.
+    From observers of its records only where operations wait (`observer_operations_wait`): elsewhere all that they
+    could do is abort, which is the same as aborting right before.
     """
     return not isinstance(batch, Config) or not batch.stack or batch.stack[-1].window == "live"
+
+
+def _publishes(batch: Calls) -> bool:
+    """A record of the batch is being published: its observers run."""
+    return isinstance(batch, Config) and bool(batch.stack) and batch.stack[-1].window == "log"
 
 
 def _longer(point: Point) -> Point:
