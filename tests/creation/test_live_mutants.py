@@ -31,7 +31,8 @@ class Killed(NamedTuple):
 
 
 MUTANTS = [
-    Killed("is_free", "return not holder(s, kind, id)", "return True", way_in.test_r03_a_live_id_is_refused_before_setup),
+    Killed("is_free", "return not holder(s, kind, id)", "return True",
+           way_in.test_r03_a_live_id_is_refused_before_setup),
     Killed("refusal_by_inputs", 'if not is_free(s, "session", id):', "if False:",
            way_in.test_r03_a_live_id_is_refused_before_setup),
     Killed("compose", "if t.reason:", "if False:", way_in.test_r08_abort_while_the_scope_is_minted),
@@ -60,7 +61,8 @@ MUTANTS = [
     Killed("joined", "if s.law.every_owner_joins:", "if False:",
            lambda: way_out.test_r33_to_r36_every_owner_joins("handle", "owner")),
     Killed("agent_left", "if s.threw:", "if True:", way_in.test_r32_disposing_twice),
-    Killed("refusal", 'or ("inactive-owner" if owner_state(s, owner) == "gone" else "")', "", way_in.test_r29_and_r30_calls_at_a_closing_provider_or_owner),
+    Killed("refusal", 'or ("inactive-owner" if owner_state(s, owner) == "gone" else "")', "",
+           way_in.test_r29_and_r30_calls_at_a_closing_provider_or_owner),
 ]  # fmt: skip
 
 

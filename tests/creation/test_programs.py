@@ -6,6 +6,7 @@ Nothing here asks the machine: what is checked are the events that listeners hea
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -78,10 +79,8 @@ class Program:
 
     def do(self, call: tuple[Any, ...]) -> None:
         """One call; what it refuses is no failure of the program."""
-        try:
+        with suppress(RuntimeError, ValueError, Veto):
             getattr(self, f"do_{call[0]}")(*call[1:])
-        except (RuntimeError, ValueError, Veto):
-            pass
 
     def do_create(self, id: str, setup: str, owner: str) -> None:
         call = Call()
