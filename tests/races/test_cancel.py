@@ -37,9 +37,12 @@ async def test_lr_050_a_cancel_of_an_idle_agent_with_empty_lists(profile: Profil
     async with conversation(FINE, profile=profile) as talk:
         talk.agent.cancel(USER, keep_inbox=keep)
         assert talk.trace == []
+        assert not talk.agent.signal.aborted
         talk.followup("a")
         await talk.idle()
         assert talk.ends() == ["completed"]
+        talk.agent.cancel(USER, keep_inbox=keep)
+        assert not talk.agent.signal.aborted
 
 
 @BOTH

@@ -58,6 +58,19 @@ async def test_lr_201_a_turn_start(profile: Profile) -> None:
         assert [turn for turn, _, _ in talk.batches()] == [1, 2]
 
 
+@pytest.mark.parametrize("record", ["S turn/start 1", "S turn/end 1"])
+@BOTH
+async def test_lr_201_and_lr_208_a_followup_from_the_listener_of_that_error(profile: Profile, record: str) -> None:
+    """The run has decided to end. Published: parked. Seed: latched and replayed."""
+    async with conversation(always=FINE, profile=profile) as talk:
+        talk.refuse(record)
+        talk.at("E agent/error", lambda: talk.followup("b"))
+        talk.followup("a")
+        await talk.idle()
+        assert (talk.pending()[1][-1:] == ["b"]) is (profile == "dsh-0.1")
+        assert (["b"] in ran(talk)) is (profile == "seed")
+
+
 @BOTH
 async def test_lr_202_the_second_record_of_a_claim(profile: Profile) -> None:
     """The steering is gone without a word, the turn is an error, the prompt stays."""

@@ -179,6 +179,21 @@ async def test_lr_142_an_abort_during_the_pre_execute_of_a_pool(profile: Profile
         ]
 
 
+@BOTH
+async def test_lr_142_an_abort_in_a_wrapper_of_the_body(profile: Profile) -> None:
+    """The same behind the permission: the body is not entered, and post-execute sees the call."""
+    bodies = Bodies()
+    bodies.open("c1")
+    async with conversation(calls("work", "work"), profile=profile) as talk:
+        talk.tool("work", bodies)
+        heard = pipeline(talk)
+        talk.during("tools/execute", lambda: talk.agent.cancel(USER))
+        await prompted(talk)
+        assert batch(talk) == ["call c1", f"result c1 {BEFORE}", "call c2", f"result c2 {BEFORE}"]
+        assert heard == ["pre-execute c1", "execute c1", "post-execute c1", "result c1"]
+        assert bodies.entered == []
+
+
 def with_context(id: str, *, conclude: bool = False) -> Callable[[Execution], str]:
     """A body that succeeds and hands over a context, and may conclude the turn."""
 
@@ -371,6 +386,20 @@ async def test_lr_151_an_exclusive_call_replaces_the_tool_of_later_calls(profile
 
 
 @BOTH
+async def test_lr_151_nothing_starts_beside_an_exclusive_call(profile: Profile) -> None:
+    """The barrier itself: a parallel call behind it waits for its result."""
+    bodies = Bodies()
+    async with conversation(calls("alone", "work"), FINE, profile=profile) as talk:
+        talk.tool("alone", bodies)
+        talk.tool("work", bodies, concurrent=True)
+        talk.followup("a")
+        await bodies.reached("c1")
+        bodies.open("c1", "c2")
+        await talk.idle()
+        assert batch(talk) == ["call c1", "result c1", "call c2", "result c2"]
+
+
+@BOTH
 async def test_lr_152_the_cap_changes_while_a_group_runs(profile: Profile) -> None:
     """This group keeps its cap, the next one takes the new."""
     bodies = Bodies()
@@ -469,6 +498,21 @@ async def test_lr_157_one_of_two_siblings_concludes(profile: Profile) -> None:
 
 
 @BOTH
+async def test_lr_157_a_body_concludes_and_fails(profile: Profile) -> None:
+    """An error never concludes: the results are owed an answer."""
+
+    def body(execution: Execution) -> None:
+        execution.conclude_turn()
+        fails(execution)
+
+    async with conversation(calls("work"), FINE, profile=profile) as talk:
+        talk.tool("work", body)
+        await prompted(talk)
+        assert ran(talk) == [["a"], []]
+        assert len(talk.adapter.requests) == 2
+
+
+@BOTH
 async def test_lr_158_the_scheduler_fails_while_a_call_is_prepared(
     profile: Profile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -482,9 +526,9 @@ async def test_lr_158_the_scheduler_fails_while_a_call_is_prepared(
 
         async def rejecting(call: Any, may_enter: Any) -> Any:
             slot = await dispatch(call, may_enter)
-            if call.execution.call_id == "c1":
+            if call.execution.call_id in ("c1", "c2"):
                 rejected.set()
-                raise Planned("rejected")
+                raise Planned(f"{call.execution.call_id} rejected")
             return slot
 
         async def third(execution: Execution, proceed: Any) -> Any:
@@ -509,7 +553,7 @@ async def test_lr_158_the_scheduler_fails_while_a_call_is_prepared(
         assert sorted(bodies.entered) == ["c1", "c2"]
         assert bodies.left == ["c1", "c2"]
         (end,) = talk.records("turn/end")
-        assert end["reason"]["error"]["message"] == "rejected"
+        assert end["reason"]["error"]["message"] == "c1 rejected"
 
 
 @BOTH
