@@ -173,12 +173,16 @@ def results_out_of_order(profile: str = "dsh-0.1") -> Refused:
 
 
 def foreign_row_where_nobody_can_write() -> Refused:
-    """Between the opening of a turn and its claim there is no listener and no wait (0.4)."""
+    """Between the opening of a turn and its claim there is no listener and no wait (0.4).
+
+    Under the seed one thing could stand there: what a listener of an abort writes, when an observer of the record
+    cancelled. Then the turn goes no further.
+    """
     made = Builder(0)
     made.queue(made.user("Hello.", "u1"))
     made.add("turn/start", {"turn": 1})
     made.add("plan/mode", {"active": True})
-    return Refused(made.rows, len(made.rows), ("plan/mode", "`claim_prompt`"))
+    return Refused(made.rows, len(made.rows), ("plan/mode", "`claim_prompt`"), "dsh-0.1")
 
 
 def prompt_is_claimed_later_in_the_turn() -> Refused:
