@@ -52,7 +52,7 @@ MUTANTS = [
            "following = then", way_in.test_r32_disposing_twice),
     Killed("stop", "if not owes_cancel(t):", "if True:",
            way_out.test_r39_dispose_from_the_running_notification),
-    Killed("unwind", 'following = ("orphan", children, (', 'following = ("orphan", (), (',
+    Killed("orphan", '("request", rest[0], "owner", (', '("request", rest[0], "provider", (',
            lambda: way_out.test_r61_a_parent_is_disposed_while_its_tool_creates_a_child(False)),
     Killed("is_gated", 'return t.driver in ("shut", "latched")', "return False",
            lambda: way_out.test_r57_to_r59_a_wake_before_publication("s+a", "seed")),
