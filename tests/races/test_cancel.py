@@ -305,8 +305,9 @@ async def test_cw3_observers_and_listeners_of_the_claim(profile: Profile, window
 
 @BOTH
 async def test_cw4_during_assembly(profile: Profile) -> None:
-    """The turn ends without a step; the batch is lost."""
+    """The turn ends without a step, and pre-step is not asked; the batch is lost."""
     async with conversation(profile=profile) as talk:
+        talk.during("agent/pre-step", lambda: talk.mark("pre-step"))
         await cancelled_during(talk, "system-prompt/assemble")
         assert talk.since("-- cancelled") == ABORTED
         assert talk.pending() == ([], [])

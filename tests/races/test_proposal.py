@@ -61,11 +61,12 @@ async def test_lr_092_a_pre_step_listener_sends_and_rejects(profile: Profile) ->
         assert talk.statuses() == ["running", "idle"]
 
 
+@pytest.mark.parametrize("event", ["agent/pre-step", "system-prompt/assemble"])
 @BOTH
-async def test_lr_093_a_pre_step_listener_throws(profile: Profile) -> None:
+async def test_lr_093_a_listener_of_the_proposal_throws(profile: Profile, event: str) -> None:
     """The turn is an error of step 0, the batch is lost, the queue is parked."""
     async with conversation(profile=profile) as talk:
-        talk.hold("agent/pre-step", Planned("broken")).open()
+        talk.hold(event, Planned("broken")).open()
         talk.followup("a")
         talk.followup("q")
         await talk.idle()
