@@ -86,7 +86,8 @@ def test_the_text_names_file_line_rule_reason_and_legal(tmp_path: Path) -> None:
 
 
 def test_the_summary_counts(tmp_path: Path) -> None:
-    output = loopspec("check", GOOD, OPEN, BAD, TORN).output
+    arguments = ["check", *map(str, (GOOD, OPEN, BAD, TORN))]
+    output = CliRunner().invoke(main, arguments, env={"COLUMNS": "160"}).output
     assert "1 of 4 files clean (1 with warnings, 1 with errors, 1 torn)." in output
     assert "torn, 23 event rows survive" in output
 
