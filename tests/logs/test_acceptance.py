@@ -283,7 +283,7 @@ def test_lost_wake_in_the_exit_gap() -> None:
     """Under the seed the gap latches; so nothing but a lost wake explains the idle agent (L-WAKE-10)."""
     rows = exit_gap()
     (one,) = judged(rows)
-    assert (one.rule, one.level, one.line) == ("S-ACC-2", "E", len(rows))
+    assert (one.rule, one.level, one.line) == ("S-ACC-2", "W", len(rows))
     assert "'m1'" in one.reason
 
 
