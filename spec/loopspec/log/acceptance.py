@@ -12,8 +12,8 @@ agent, and no record says that the agent went idle. So:
 * A message in *next-step* at the end was steered or injected; nobody can tell. It is an open obligation (`S-ACC-3`).
 * A message that came to the end of *next-turn* came from a send with a wake, since the only call that puts one there
   without is the one without a preset (L-SEND-1). If every way to idleness then needs such a call, or a cancel that no
-  record shows, the wake was lost (`S-ACC-2`, a warning, because the excuse stands in no record), or else the writer died in the one synchronous segment (or scheduler
-  tick) between the insertion and the `turn/start` that it causes.
+  record shows, the wake was lost (`S-ACC-2`, a warning, because the excuse stands in no record), or else the writer
+  died in the one synchronous segment (or scheduler tick) between the insertion and the `turn/start` that it causes.
 * Where the law itself parks a wake (published loops in the exit gap, after a failure, under disposal), the log is
   right and the message still waits: an open obligation (`S-ACC-3`), with the words that the law allows it.
 * A message that was claimed later, by another wake, is no longer owed anything: the log cannot show that it was late.
