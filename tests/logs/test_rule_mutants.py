@@ -183,8 +183,9 @@ def _plainly() -> list[list[tuple[Any, ...]] | str]:
 
 def killer(mutant: Mutant) -> str | None:
     """The first log that is judged differently, or None for a survivor."""
+    plainly = _plainly()  # worked out before the mutant is in place
     with applied(mutant):
-        for one, before in zip(inputs(), _plainly(), strict=True):
+        for one, before in zip(inputs(), plainly, strict=True):
             if judged(one) != before:
                 return one[0]
     return None
@@ -198,6 +199,13 @@ def test_every_file_has_killed_mutants() -> None:
         sample = every[:: max(1, len(every) // 3)][:3]
         killed = {mutant.name: killer(mutant) for mutant in sample}
         assert sum(1 for name in killed.values() if name is not None) >= 1, (file, killed)
+
+
+def test_a_mutant_that_changes_nothing_survives() -> None:
+    """The measurement itself: code that was only compiled anew is not noticed."""
+    function = functions("turns")["turn_reason"]
+    same = _code(ast.parse(textwrap.dedent(inspect.getsource(function))), function)
+    assert killer(Mutant("turns", "turn_reason", "nothing", same)) is None
 
 
 def test_taking_a_mutant_out_restores_the_rule() -> None:
