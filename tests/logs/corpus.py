@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import zstandard
 HERE = Path(__file__).parent
 REAL = HERE / "upstream-rc8"
 FIELD = HERE / "field-cases"
-SHARED = Path("/work/shared/corpus")
+SHARED = Path(os.environ.get("LOOPSPEC_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
 """Corpora that may not be copied into the repository; tests that need them are skipped where they are missing."""
 
 

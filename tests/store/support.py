@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -33,7 +34,7 @@ MODEL = AgentOptions(provider="mock", model="m1")
 LOOK = {"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]}
 REAL = Path(__file__).parent.parent / "logs" / "upstream-rc8"
 FIELD = Path(__file__).parent.parent / "logs" / "field-cases"
-SHARED = Path("/work/shared/corpus")
+SHARED = Path(os.environ.get("LOOPSPEC_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
 
 
 _ids = itertools.count(1)
