@@ -35,7 +35,7 @@ documents: $(READY)    ## write the generated documents anew
 	$(BIN)/python -m loopconform.crash_table
 
 interop: $(READY)      ## exchange sessions with the published npm packages (installed outside of the checkout)
-	tests/interop/node/install.sh
+	conformance/adapters/node-dsh/install.sh
 	$(BIN)/python -m pytest tests/interop -n0
 
 clean:

@@ -7,7 +7,7 @@ peer=${LOOPSPEC_DSH_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/loopspec/dsh-0.1.0-rc.
 if [ -f "$peer/.ready" ] && cmp -s "$here/package.json" "$peer/package.json"; then
   exit 0
 fi
-command -v npm > /dev/null || { echo "interop needs npm, which comes with Node.js" >&2; exit 1; }
+command -v npm > /dev/null || { echo "the published packages are installed with npm, which comes with Node.js" >&2; exit 1; }
 mkdir -p "$peer"
 rm -f "$peer/.ready" "$peer/package-lock.json"
 cp "$here/package.json" "$peer/package.json"
