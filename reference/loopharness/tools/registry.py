@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
 from loopharness.bus import EVERYONE, Bus, Context
 from loopharness.errors import HarnessError
 from loopharness.frozen import EMPTY_DICT, FrozenDict, FrozenList, NotJsonError, dumps, freeze
 from loopharness.tools.results import ToolArgsError, ToolOutputError, text_content
 from loopharness.tools.schema import check_schema, violations
+from loopharness.tools.typed import tool_from
 
 if TYPE_CHECKING:
     from loopharness.tools.execution import Execution
@@ -112,7 +113,59 @@ def _default_render(value: Any) -> str:
     return value if isinstance(value, str) else dumps(value)
 
 
+@overload
 def define_tool(
+    name: str,
+    /,
+    description: str,
+    parameters: Mapping[str, Any],
+    body: Callable[..., Awaitable[Any]],
+    *,
+    concurrent: bool | Callable[[Any], object] = False,
+    **more: Any,
+) -> Tool: ...
+
+
+@overload
+def define_tool(
+    function: Callable[..., Any],
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    concurrent: bool | Callable[[Any], object] = False,
+    in_thread: bool = True,
+    **more: Any,
+) -> Tool: ...
+
+
+def define_tool(
+    first: str | Callable[..., Any],
+    /,
+    description: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    body: Callable[..., Awaitable[Any]] | None = None,
+    **more: Any,
+) -> Tool:
+    """A tool whose arguments are checked before its body sees them (T-103).
+
+    From a typed function: `define_tool(search)`. Its name, docstring and signature are all there is to say; parameters
+    of type `Execution`, `Signal` or `Agent` are filled in by the harness. An ordinary function runs in a worker thread
+    unless `in_thread=False` (see `tools.typed`). Or from a schema: `parameters` is an object schema of the subset in
+    `tools/schema.py`, and `body` is called with the arguments, or with the arguments and the `Execution` if it takes
+    two.
+
+    `concurrent` says, for given arguments or always, that calls may run side by side (T-114). `more` goes to `Tool`.
+    Raises `HarnessError` `UNSUPPORTED_SCHEMA`, or `TypeError` for a signature that no JSON object can fill.
+    """
+    if not isinstance(first, str):
+        return tool_from(first, description=description, **more)
+    if parameters is None or body is None:
+        raise TypeError("define_tool takes a typed function, or a name, a description, parameters and a body")
+    return _from_schema(first, description or "", parameters, body, **more)
+
+
+def _from_schema(
     name: str,
     description: str,
     parameters: Mapping[str, Any],
@@ -121,14 +174,6 @@ def define_tool(
     concurrent: bool | Callable[[Any], object] = False,
     **more: Any,
 ) -> Tool:
-    """A tool whose arguments are checked before its body sees them (T-103).
-
-    `parameters` is an object schema of the subset in `tools/schema.py`. `body` is called with the arguments,
-    or with the arguments and the `Execution` if it takes two. `concurrent` says, for given arguments or
-    always, that calls may run side by side (T-114). `more` goes to `Tool`.
-
-    Raises `HarnessError` `UNSUPPORTED_SCHEMA`.
-    """
     check_schema(parameters, f'parameters of tool "{name}"')
     if parameters.get("type", "object") != "object":
         raise HarnessError(f'parameters of tool "{name}": the root must be an object', "UNSUPPORTED_SCHEMA")
