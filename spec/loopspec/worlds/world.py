@@ -26,10 +26,11 @@ from hashlib import sha256
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from loopspec.kernel.encoding import text_of
-from loopspec.kernel.graph import Graph
+from loopspec.kernel.graph import Graph, digest_edges
 from loopspec.kernel.machine import Answer, Config, Effect, Machine, Operation, may_call, unbegun
 from loopspec.kernel.report import Exploration
 from loopspec.kernel.system import Label
+from loopspec.profile import Law
 
 S = TypeVar("S")
 
@@ -226,18 +227,33 @@ def measured(world: World[Any], exploration: Exploration[Node]) -> Measure:
     )
 
 
-def named_law(graph: Graph[Node]) -> Graph[Node]:
-    """The same graph with each law replaced by its name, so that states have a canonical text."""
+def named_law(graph: Graph[Any]) -> Graph[Any]:
+    """The same graph with each law replaced by its name, so that states have a canonical text.
 
-    def plain(node: Node) -> Node:
-        core = node.config.core
-        return node._replace(config=node.config._replace(core=core.put(law=repr(core.law))))
+    The law may stand anywhere in a state, as long as all of it are tuples.
+    """
+    names: dict[Any, Any] = {}
+
+    def plain(part: Any) -> Any:
+        if isinstance(part, Law):
+            return repr(part)
+        if not isinstance(part, tuple):
+            return part
+        named = tuple([plain(item) for item in part])
+        if named == part:
+            return part
+        found = names.get(part)
+        if found is None:
+            found = names[part] = type(part)._make(named) if hasattr(part, "_make") else named
+        return found
 
     return replace(graph, states=[plain(node) for node in graph.states])
 
 
-def edge_digest(graph: Graph[Node]) -> str:
+def edge_digest(graph: Graph[Any]) -> str:
     """`loopspec.kernel.graph.digest_edges(named_law(graph))`, faster: the text of each part is made once."""
+    if not all(isinstance(getattr(node, "config", None), Config) for node in graph.states[:1]):
+        return digest_edges(named_law(graph))
     texts: dict[Any, str] = {}
 
     def text(part: Any) -> str:
