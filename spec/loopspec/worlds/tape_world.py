@@ -58,6 +58,8 @@ class Host(NamedTuple):
     before: tuple[Uid, ...] = ()
     cut: int = -1
     mounted: bool = True
+    forgets: bool = True
+    """What can matter to nobody any more is left out. A graph that is compared with another one keeps it."""
 
     def put(self, **changes: Any) -> Host:
         """A copy with some fields changed."""
@@ -91,8 +93,10 @@ class TapeHost:
         by_multiset: bool = True,
         any_range: bool = False,
         late: bool = False,
+        forgets: bool = True,
     ) -> None:
         """`any_range` lets a compaction take any stretch, `late` mounts the policy between two turns only (RE-63)."""
+        self.forgets = forgets
         self.budgets = budgets
         self.any_range = any_range
         self.late = late
@@ -104,7 +108,7 @@ class TapeHost:
     def initial(self) -> Iterator[Host]:
         """An empty session with its prompt."""
         tape = Tape((HEAD,), keep=self.keep, cap=self.cap, by_multiset=self.by_multiset)
-        yield Host(Config(tape), self.budgets, mounted=not self.late)
+        yield Host(Config(tape), self.budgets, mounted=not self.late, forgets=self.forgets)
 
     def moves(self, s: Host) -> Iterator[Move]:
         """What the host may do."""
@@ -298,7 +302,7 @@ def _forgotten(s: Host) -> Host:
     them only a compaction could touch them. When there is none to come, and the last request agrees up to that entry,
     they are left out of both alike. Snapshots and raw work stay: only the frozen prefix protects them.
     """
-    if s.left.compactions:
+    if s.left.compactions or not s.forgets:
         return s
     cells, shown = s.tape.cells, s.shown
     limit = len(cells) if s.foreign else _agreed(cells, shown)

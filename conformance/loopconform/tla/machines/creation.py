@@ -1,0 +1,193 @@
+"""Creation and the end of agents, stated twice.
+
+The Python world takes a move together with the small steps that have no alternative. Here every small step is a move
+of its own, and nothing is remembered of the past.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from loopspec.kernel.machine import Config
+from loopspec.kernel.system import Label
+from loopspec.profile import Law
+from loopspec.properties.creation_explorations import PLANS
+from loopspec.transaction import Creation
+from loopspec.worlds.creation_past import Past, Small
+from loopspec.worlds.creation_world import BUDGETS, Choices, CreationWorld, bound
+from loopspec.worlds.world import Bound, Left, Node
+
+from loopconform.tla.machines.shared import constants_of, core, left_named
+from loopconform.tla.subjects import Subject
+from loopconform.tla.values import Value, from_python
+
+
+class SmallSteps(CreationWorld):
+    """The same world in its smallest steps, without a memory."""
+
+    def moves(self, node: Node) -> Iterator[tuple[Label, Node]]:
+        """Every small step is a move."""
+        return self.small_moves(node)
+
+    def _to(
+        self, before: Config[Creation], label: Small, after: Config[Creation], left: Left, past: Past
+    ) -> tuple[Small, Node]:
+        if len(after.parked) > 1:
+            after = after._replace(parked=tuple(sorted(after.parked)))
+        return label, Node(after, left, past)
+
+
+ONE = (
+    Choices(verbs=("create", "create_now"), fibers=("caller", "provider")),
+    bound("one", 1, creates=1, ids=1, callers=1, aborts=1, disposals=1, unloads=1, wakes=1, escapes=1, inner=1),
+)
+TWO = (
+    Choices(requests=("dispose",), fibers=("caller", "provider")),
+    bound("two", 0, creates=2, ids=1, callers=1, aborts=1, disposals=1, unloads=1),
+)
+LOADED = (
+    Choices(verbs=("resume",), flaws=("", "aborted", "no-persistence"), requests=("release",)),
+    bound("loaded", 0, creates=2, ids=1, callers=1, aborts=1, disposals=1),
+)
+CHOSEN: dict[str, tuple[Choices, Bound]] = {
+    "one": ONE,
+    "two": TWO,
+    "loaded": LOADED,
+    **{name: (plan.choices, plan.bound) for name, plan in PLANS.items()},
+}
+
+
+def _system(law: Law, name: str) -> Any:
+    return SmallSteps(law, *CHOSEN[name])
+
+
+def _constants(choices: Choices, limits: Bound) -> Mapping[str, Any]:
+    chosen = {name[:1].upper() + name[1:]: frozenset(names) for name, names in choices._asdict().items()}
+    return {**chosen, **constants_of(limits)}
+
+
+def _members(members: Any) -> Value:
+    return frozenset(from_python(member) for member in members)
+
+
+ENVIRONMENT = """
+Here every small step is a move (the Python world bundles them; the comparison does not).
+
+Constants: the choices `Verbs` (of `create`, `create_now`, `resume`), `Flaws` (`""` is a call without a flaw), `Owners`
+(of `caller`, `provider`, `agent`), `Fibers` (which may be unloaded: `caller`, `provider`, `agents`), `Requests` (of
+`dispose`, `release`), `Events` (dispatches that may fail; empty: all whose failure matters), `Setups` (answers of
+setups), `Kinds` (what is registered by others: `session`, `agent`); then one number per budget, and `Depth`.
+
+Fibers are numbered: 0 the agents service, 1 the provider, from 2 the callers'; there are as many of these as the
+budget `Callers`. An owner is `<<"fiber", f>>` or `<<"agent", number>>`. Numbers of objects, ids and callers are given
+in order of first use: the next object is 1 + spent `creates` + spent `registrations`; ids `1 .. spent ids + 1` may be
+named, the last of which costs one of `ids`; callers `0 .. spent callers` (fibers 2 + caller) likewise with `callers`.
+
+When nothing runs:
+
+* every parked await point that may be answered now is answered: `<<"answer", point, answer>>`, free;
+* a run that may end now: `rest number`, free;
+* any offered call below, at its price.
+
+When a segment runs: the next step of the machine. In the window of a `notify` (live), unless an error has come out of
+this dispatch already, also:
+
+* if the failure of this dispatch matters (and `Events` is empty or names it): `escape event number` or
+  `escape event kind number`, as the alphabet shows, for one of `escapes`: an error comes out of the dispatch. After it
+  nothing else may be called in that window;
+* if at most `Depth` synchronous calls are in progress, this one included: any offered call, for its price and one of
+  `inner`. (Calls are not offered in log windows.)
+
+Offered calls:
+
+| operation | when | price |
+|---|---|---|
+| `verb number id owner flaw` | each of `Verbs`, each id, each owner, each of `Flaws`. Owners: callers, if `caller` is in `Owners` (fresh: one of `callers`); the provider, if `provider` is; agents of transactions that have a driver (agent built, not ended), if `agent` is | one of `creates`, and of `ids` for a fresh id |
+| `abort number` | the promise is pending and nothing has deactivated it | one of `aborts` |
+| `abort number` | the promise has resolved and the transaction is still known | one of `aborts`, one of `stale` |
+| `dispose number` | in `Requests`, resolved, its teardown not settled, not begun | one of `disposals` |
+| `dispose number` | the same, its teardown begun (asked for) | one of `disposals`, one of `stale` |
+| `release number` | in `Requests`, the teardown not begun: an owner effect is disposed by hand | one of `disposals` |
+| `unload fiber` | of a kind in `Fibers`, active; callers only if used | one of `unloads` |
+| `wake number` | its driver is shut (not started, no wake kept) or idle | one of `wakes` |
+| `await number <<"agent", other>>`, `await number <<"fiber", f>>` | the driver is busy and waits for nothing; every known transaction `other`, every fiber from 1 | one of `waits` |
+| `register kind number id` | each of `Kinds`, each id | one of `registrations`, and of `ids` for a fresh id |
+| `announce_again kind object` | each entry of a registry of `Kinds` | one of `detaches` |
+| `withdraw kind object` | the same, if no known transaction has that number | one of `detaches` |
+| `append object` | each entry of the sessions registry | one of `appends` |
+
+A transaction is known from its accepted call until it has ended; its number also names its session and agent.
+Requests about transactions that have ended are not offered. There are no outside refusals here.
+"""
+
+SUBJECT = Subject(
+    name="creation",
+    module="Creation",
+    sentence="Create and resume as transactions, the registries, announcement, owners, and the one teardown.",
+    system=_system,
+    bounds={name: _constants(*one) for name, one in CHOSEN.items()},
+    quick="two",
+    deep="single",
+    fields=(
+        core(
+            "fibers",
+            'sequence of `"active"`, `"unloading"`, `"gone"`; fiber 0 is the first',
+            "The agents service, the provider, and the callers' fibers.",
+            "",
+            "C-DSP-8",
+        ),
+        core(
+            "members",
+            "set of records `[number, id, owner, verb, reason, begun, cancelled, scope, driver, awaits, public, gone]`",
+            'The transactions that have not ended. `reason`: why it was deactivated, `"caller"`, `"owner"`, '
+            '`"provider"`, `"teardown"` or `""`; the first one stays. `begun`: somebody has asked for the teardown (a '
+            "caller's abort alone does not). `cancelled`: the agent was cancelled with cause `disposed`. `scope`: "
+            '`"none"`, `"open"`, `"unwinding"`, `"gone"`. `driver`: `"absent"` (not built), `"shut"` (not started), '
+            '`"latched"` (a wake is kept for the start), `"idle"`, `"busy"`, `"hung"` (never idle again), `"drained"` '
+            '(idle for good). `awaits`: what the running activity waits for, `<<"agent", n>>`, `<<"fiber", f>>` or '
+            '`<<>>`. `public`: `"pending"`, `"resolved"`, `"rejected"`. `gone`: the teardown has settled.',
+            "",
+            "C-ABT-3",
+            "C-TDN-10",
+            "C-TXN-A7",
+            read=_members,
+        ),
+        core(
+            "sessions",
+            "sequence of records `[object, id, owner, phase, leaving, appending]`, in order of entry",
+            'The session registry: `owner` is 0 here. `phase`: `"entered"`, `"announcing"`, `"announced"`. `leaving`: '
+            "a detach was asked for while a dispatch about this object ran. `appending`: a record is being published.",
+            "",
+            "C-REGS-1",
+        ),
+        core(
+            "agents",
+            "the same for agents; `owner` is the owner agent or 0",
+            "The agents registry.",
+            "",
+            "C-REGA-1",
+            "C-REGA-10",
+        ),
+        core(
+            "threw",
+            "boolean",
+            "An error came out of the dispatch whose window is open.",
+            "",
+            "C-DSP-2",
+        ),
+        left_named(BUDGETS),
+    ),
+    switches=(
+        "driver_waits_for_publication",
+        "every_owner_joins",
+        "provider_keeps_order",
+        "detaches_are_unconditional",
+        "closing_wake_is_refused_whole",
+        "disposed_agent_is_silent",
+        "start_notice_is_contained",
+        "created_is_awaited",
+    ),
+    extra={"alphabet": "one two loaded refusals strangers family"},
+    environment=ENVIRONMENT,
+)
