@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: conform test lint interop bench explore-deep clean
+.PHONY: conform test lint interop bench explore-deep explore-pins documents clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +29,9 @@ bench: $(READY)        ## every figure in one run; ONLY="loop explore" picks som
 explore-deep: $(READY) ## the deep bounds: minutes and more than a gigabyte each
 	$(BIN)/loopspec explore driver --bound deep
 	TAPE_BOUND=full $(BIN)/python -m pytest tests/tape -n0
+
+explore-pins: $(READY) ## the pinned bounds that are too long for every test run: minutes each
+	LOOPSPEC_LONG=1 $(BIN)/python -m pytest tests/spec/test_driver_pins.py -n 2 --timeout 1200
 
 documents: $(READY)    ## write the generated documents anew
 	$(BIN)/python -m loopconform.clauses

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
+from weakref import WeakSet
 
 import anyio
 
+from loopharness import gate
 from loopharness.agent import AgentOptions
 from loopharness.agents import AgentHandle, Setup
 from loopharness.bus import Context
 from loopharness.creation.promise import Promise
-from loopharness.gate import Gate
 from loopharness.harness import Harness, open_harness
 from loopharness.model.scripted import Response, ScriptedAdapter, text
 from loopharness.session import Session
@@ -32,6 +33,18 @@ USER = {"kind": "user"}
 async def quiet() -> None:
     """Wait until nobody can go on by himself: everybody stands at a gate, or has ended."""
     await anyio.wait_all_tasks_blocked()
+
+
+STANDING: WeakSet[gate.Gate] = WeakSet()
+"""Every gate of the race that runs: they are opened when it fails, or its end would wait at them for ever."""
+
+
+class Gate(gate.Gate):
+    """A gate of a race."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        STANDING.add(self)
 
 
 class Veto(Exception):
@@ -166,6 +179,8 @@ async def stage(*script: Response, profile: Profile = "seed", **options: Any) ->
                 yield Stage(harness, group)
             except Exception as error:  # raised again outside the group, which would wrap it
                 failure = error
+                for standing in STANDING:
+                    standing.open()
             group.cancel_scope.cancel()
         if failure is not None:
             raise failure

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.creation.stage import MODEL, Veto, outcome, quiet, stage
+from tests.creation.stage import MODEL, Gate, Veto, outcome, quiet, stage
 
 from loopharness.agents import AgentHandle
 from loopharness.creation.promise import Promise
-from loopharness.gate import Gate
 from loopharness.session import Session
 from loopharness.signal import AbortController
 

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.creation.stage import MODEL, USER, Stage, Veto, outcome, quiet, stage
+from tests.creation.stage import MODEL, USER, Gate, Stage, Veto, outcome, quiet, stage
 
 from loopharness.creation.promise import Promise
-from loopharness.gate import Gate
 from loopharness.model.scripted import tool_calls
 from loopharness.session import Session
 from loopharness.tools.registry import define_tool
