@@ -12,7 +12,6 @@ from tests.spec.explored import CASES, Case, explored, pin_of, verdicts, written
 from loopspec.kernel.graph import digest_edges
 from loopspec.worlds.world import edge_digest, named_law
 
-
 LONG = ("driver-seed-v0-quick", "driver-dsh-0.1-v0-quick")
 """Half a million states each: by `make explore-pins`, which asks for them in the environment."""
 
