@@ -64,29 +64,30 @@ class React(Strict):
 
 
 class Plan(Strict):
-    """The outcome of the next arrival at a gate, which then does not hold. Plans of one gate and key are used in order;
-    a plan with a `key` is for that key only.
+    """The outcome of the next arrival of this agent at a gate, which then does not hold. Plans of one gate are used in
+    order; a plan with a `key` is for that key only.
 
     `chunk` plans feed the stream: one for each pull, ended by `end` or `throws`. A stream without any plan says `ok`.
     """
 
     verb: Literal["plan"]
     gate: GateName
-    agent: Id | None = None
+    agent: Id = "a"
     key: str | None = None
     outcome: Outcome
 
 
 class Veto(Strict):
-    """Refuse the next append of this record type: its dispatch throws before it is published."""
+    """Refuse the agent's next append of this record type: its dispatch throws before it is published."""
 
     verb: Literal["veto"]
     record: Id
-    agent: Id | None = None
+    agent: Id = "a"
 
 
 class Release(Strict):
-    """Let the hook that stands at a gate go on with an outcome, after running `ops` in its continuation."""
+    """Let the hook that stands at a gate go on with an outcome, after running `ops` in its continuation. A release of a
+    gate at which nobody stands does nothing."""
 
     verb: Literal["release"]
     gate: GateName

@@ -1,0 +1,1 @@
+"""The reference harness behind the conformance protocol: in process, or as `python -m` over stdio."""

@@ -1,0 +1,133 @@
+"""The protocol loop: one request in, its replies out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import anyio
+import anyio.abc
+
+from loopconform.adapters.python_reference.world import World, quiet
+from loopconform.protocol.parts import LIVE_EVENTS, OPS, PROTOCOL_VERSION
+from loopconform.protocol.replies import HelloReply, Implementation, Ok, Settled, Unsupported
+from loopharness.harness import open_harness
+
+GATES = (
+    "setup", "assembly", "pre-step", "request", "prepare", "chunk", "close", "request-error", "tool-pre", "tool",
+    "tool-post", "turn-stopping", "maintenance", "unwind",
+)  # fmt: skip
+LACKING = ("resume", "fork", "restart")
+
+Say = Callable[[Any], None]
+
+
+def hello(id: int, version: str = "") -> HelloReply:
+    """Who this is, and what it can do."""
+    return HelloReply(
+        type="hello",
+        id=id,
+        protocol=PROTOCOL_VERSION,
+        implementation=Implementation(name="python-reference", version=version, language="python"),
+        level="L2",
+        profiles=("seed", "dsh-0.1", "dsh-0.1.7"),
+        session_formats=(0, 4),
+        gates=GATES,
+        ops=tuple(op for op in OPS if op not in LACKING),
+        events=LIVE_EVENTS,
+        vetoes=True,
+    )
+
+
+class Server:
+    """Answers requests, one after the other, in the harness's own event loop."""
+
+    def __init__(self, group: anyio.abc.TaskGroup, say: Say) -> None:
+        self._group = group
+        self._say = say
+        self._world: World | None = None
+        self._scope: anyio.CancelScope | None = None
+        self._over = anyio.Event()
+        self._generation = 0
+
+    async def answer(self, id: int, request: Any) -> bool:
+        """Do a request, and close it. False after `bye`."""
+        verb = request.verb
+        if verb == "hello":
+            self._say(hello(id))
+            return True
+        if verb == "open":
+            await self._close()
+            await self._group.start(self._live, request)
+        elif verb == "bye":
+            await self._close()
+        elif self._world is None:
+            self._say(Unsupported(type="unsupported", id=id, reason="no world is open"))
+            return True
+        elif verb == "settle":
+            await quiet()
+            self._say(self._settled(id))
+            return True
+        else:
+            self._in_world(self._world, id, request)
+        self._say(Ok(type="ok", id=id))
+        return bool(verb != "bye")
+
+    def _in_world(self, world: World, id: int, request: Any) -> None:
+        if request.verb == "do":
+            world.run(id, request.ops)
+        elif request.verb == "react":
+            world.reactions.append((id, request, [0]))
+        elif request.verb == "plan":
+            world.gates.plan(request)
+        elif request.verb == "veto":
+            world.vetoes.append(request)
+        elif request.verb == "release":
+            go_on = lambda: world.run(id, request.ops)  # noqa: E731
+            world.gates.release(request.gate, request.agent, request.key, request.outcome, go_on)
+
+    def _settled(self, id: int) -> Settled:
+        world = self._world
+        assert world is not None
+        sessions = tuple(session.id for session in world.harness.sessions.list())
+        return Settled(type="settled", id=id, parked=world.gates.parked(), agents=world.snapshots(), sessions=sessions)
+
+    async def _live(self, opening: Any, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        """A world, until it is thrown away."""
+        self._over = anyio.Event()
+        self._generation += 1
+        generation = self._generation
+
+        def say(reply: Any) -> None:
+            if self._generation == generation:
+                self._say(reply)
+
+        try:
+            with anyio.CancelScope() as self._scope:
+                async with open_harness(
+                    opening.profile, opening.session_format, now=lambda: 0, persona="conformance"
+                ) as harness:
+                    self._world = World(harness, opening, say)
+                    task_status.started()
+                    await anyio.sleep_forever()
+        finally:
+            self._over.set()
+
+    async def _close(self) -> None:
+        """Throw the world away, whatever state it is in."""
+        self._generation += 1
+        self._world = None
+        if self._scope is not None:
+            self._scope.cancel()
+            await self._over.wait()
+            self._scope = None
+
+
+async def serve(requests: AsyncIterator[tuple[int, Any]], say: Say) -> None:
+    """Answer a stream of requests until `bye` or its end."""
+    async with anyio.create_task_group() as group:
+        server = Server(group, say)
+        async for id, request in requests:
+            if not await server.answer(id, request):
+                break
+        group.cancel_scope.cancel()

@@ -1,0 +1,431 @@
+"""One world: a reference harness with every hook of the protocol in place, and the operations on it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+import anyio
+
+from loopconform.adapters.python_reference.gates import Gates, Planned
+from loopconform.protocol.parts import LIVE_EVENTS
+from loopconform.protocol.replies import Fulfilled, Live, Problem, Raised, Record, Rejected, Returned, Snapshot
+from loopconform.protocol.requests import Open, React, Veto
+from loopharness.agent import Agent, AgentOptions
+from loopharness.frozen import FrozenDict, freeze, thaw
+from loopharness.harness import Harness
+from loopharness.signal import AbortController, Signal
+from loopharness.tools.registry import define_tool
+
+OPTIONS = AgentOptions(provider="mock", model="m1")
+WORDS = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan"), "-0": -0.0}
+USUAL = tuple(
+    freeze(chunk)
+    for chunk in (
+        {"type": "block-start", "index": 0, "blockType": "text"},
+        {"type": "text-delta", "index": 0, "text": "ok"},
+        {"type": "block-end", "index": 0, "block": {"type": "text", "text": "ok"}},
+        {"type": "usage", "usage": {"inputTokens": 1, "outputTokens": 1}},
+        {"type": "finish", "reason": {"kind": "stop"}},
+    )
+)
+"""The usual stream of a model."""
+
+
+def message(id: str) -> dict[str, Any]:
+    """The message of a name."""
+    return {"role": "user", "id": id, "content": [{"type": "text", "text": id}], "source": {"kind": "user"}}
+
+
+def problem(error: BaseException) -> Problem:
+    """An error as the protocol has it."""
+    code = getattr(error, "code", None)
+    return Problem(name=type(error).__name__, message=str(error), code=code if isinstance(code, str) else None)
+
+
+def ids(messages: Any) -> tuple[str, ...]:
+    """The ids of some messages."""
+    return tuple([m["id"] for m in messages])
+
+
+class World:
+    """A harness under the suite's hands. `say` sends a reply."""
+
+    def __init__(self, harness: Harness, opening: Open, say: Callable[[Any], None]) -> None:
+        self.harness = harness
+        self.say = say
+        self.gates = Gates({hold.gate: hold.honour for hold in opening.hold}, say)
+        self.reactions: list[tuple[int, React, list[int]]] = []
+        self.vetoes: list[Veto] = []
+        self.owners = {name: harness.context.child(name) for name in opening.owners}
+        self.handles: dict[str, Any] = {}
+        self.signals: dict[str, AbortController] = {}
+        self.tools: dict[str, Any] = {}
+        self._watched: dict[str, Signal] = {}
+        self._hook()
+        harness.settings.max_parallel_tool_calls = opening.cap
+        for tool in opening.tools:
+            self.tool(tool.name, tool.parallel)
+
+    # -- listening
+
+    def _hook(self) -> None:
+        on = self.harness.context.on
+        on("session/event", self._on_record)
+        on("internal/dispatch", self._on_dispatch)
+        for name in LIVE_EVENTS:
+            if name.startswith("session/"):
+                on(name, lambda session, name=name: self._live(session.id, name, {}))
+            elif name == "tools/result":
+                on(name, self._on_result)
+            elif name != "signal/abort":
+                on(name, lambda payload, name=name: self._on_live(name, payload))
+        on("agent/created", self._on_created)
+        on("system-prompt/assemble", self._assembly)
+        on("agent/pre-step", self._pre_step)
+        on("agent/request", self._request)
+        on("llm/stream", lambda request, proceed: Stream(self, self._initiator(), request["signal"]))
+        on("agent/request-error", self._request_error)
+        on("agent/turn-stopping", self._turn_stopping)
+        on("tools/pre-execute", self._tool_pre)
+        on("tools/post-execute", self._tool_post)
+        self.harness.llm.register_adapter(["mock"], self)
+
+    def _on_dispatch(self, mode: str, name: str, arguments: Any, key: object) -> None:
+        if name != "session/event":
+            return
+        for veto in self.vetoes:
+            if veto.record == arguments[1]["type"] and veto.agent == arguments[0].id:
+                self.vetoes.remove(veto)
+                raise Planned("vetoed")
+
+    def _on_record(self, session: Any, event: FrozenDict) -> None:
+        self._watch(session.id)
+        data = {name: value for name, value in thaw(event).items() if name != "time"}
+        self.say(Record(type="record", agent=session.id, event=data))
+        self._react("record", event["type"], session.id, data.get("data"))
+
+    def _on_live(self, name: str, payload: Mapping[str, Any]) -> None:
+        self._watch(payload["agent"].id)
+        data: dict[str, Any] = {}
+        for field, value in payload.items():
+            if field == "message":
+                data[field] = {"id": value["id"]}
+            elif isinstance(value, BaseException):
+                data[field] = problem(value).model_dump()
+            elif field != "agent":
+                data[field] = thaw(freeze(value))
+        self._live(payload["agent"].id, name, data)
+
+    def _on_result(self, execution: Any, result: Any) -> None:
+        data = {"callId": execution.call_id, "isError": result["isError"]}
+        self._live(execution.agent.id, "tools/result", data)
+
+    def _live(self, agent: str, name: str, data: dict[str, Any]) -> None:
+        self.say(Live(type="live", agent=agent, name=name, data=data))
+        self._react("live", name, agent, data)
+
+    def _watch(self, id: str) -> None:
+        agent = self.harness.agents.get(id)
+        if agent is not None and self._watched.get(id) is not agent.signal:
+            self._watched[id] = agent.signal
+            agent.signal.on_abort(lambda reason: self._live(id, "signal/abort", {"kind": reason["kind"]}))  # type: ignore[index]
+
+    def _react(self, field: str, name: str, agent: str, data: Any) -> None:
+        for armed in list(self.reactions):
+            id, reaction, count = armed
+            on = reaction.on
+            if getattr(on, field) != name or on.agent not in (None, agent) or not _has(data, on.where):
+                continue
+            count[0] += 1
+            if count[0] == on.nth:
+                self.reactions.remove(armed)
+                self.run(id, reaction.ops)
+
+    def _on_created(self, payload: Mapping[str, Any]) -> None:
+        agent = payload["agent"]
+        if "unwind" in self.gates.holds:
+            agent.ctx.effect(lambda: self._unwind(agent.id), "conformance")
+
+    async def _unwind(self, agent: str) -> None:
+        await self.gates.stand("unwind", agent)
+
+    # -- hooks
+
+    def _initiator(self) -> str:
+        return self.harness.agents.require_initiator().id
+
+    async def _assembly(self, assembly: Any, context: Mapping[str, Any], proceed: Any) -> Any:
+        await self.gates.stand("assembly", context["agent"].id, signal=context["signal"])
+        return await proceed()
+
+    async def _pre_step(self, payload: Mapping[str, Any], proceed: Any) -> Any:
+        proposed = payload["messages"]
+        outcome = await self.gates.stand("pre-step", payload["agent"].id, "", payload["signal"], ids(proposed))
+        if outcome is None or outcome.kind == "done":
+            return await proceed()
+        if outcome.kind == "reject":
+            return {"kind": "reject"}
+        return {"kind": "enter", "messages": [m for id in outcome.messages for m in proposed if m["id"] == id]}
+
+    async def _request(self, payload: Mapping[str, Any], proceed: Any) -> Any:
+        outcome = await self.gates.stand("request", payload["agent"].id, "", payload["signal"])
+        config = await proceed()
+        if outcome is not None and outcome.kind == "config":
+            return {**config, "model": outcome.model}
+        return config
+
+    async def resolve_model(self, provider: str, model: str, signal: Signal) -> Mapping[str, Any]:
+        """The model adapter: the gate `prepare`."""
+        await self.gates.stand("prepare", self._initiator(), "", signal)
+        return {"id": model, "name": model}
+
+    def stream(self, request: Any) -> AsyncIterator[FrozenDict]:
+        """Never asked: a listener serves every stream, so that what it throws stays an exception (M-431)."""
+        raise AssertionError("a listener serves the streams")
+
+    async def _request_error(self, payload: Mapping[str, Any], proceed: Any) -> Any:
+        outcome = await self.gates.stand("request-error", payload["agent"].id, "", payload["signal"])
+        return {"kind": "retry"} if outcome is not None and outcome.kind == "retry" else await proceed()
+
+    async def _turn_stopping(self, payload: Mapping[str, Any]) -> None:
+        await self.gates.stand("turn-stopping", payload["agent"].id, "", payload["signal"])
+
+    async def _tool_pre(self, execution: Any, proceed: Any) -> Any:
+        outcome = await self.gates.stand("tool-pre", execution.agent.id, execution.call_id, execution.signal)
+        if outcome is not None and outcome.kind == "deny":
+            return {"kind": "deny", "reason": "planned"}
+        return await proceed()
+
+    async def _tool_post(self, execution: Any, result: Any, proceed: Any) -> Any:
+        outcome = await self.gates.stand("tool-post", execution.agent.id, execution.call_id, execution.signal)
+        if outcome is None or outcome.kind == "done":
+            return await proceed()
+        contexts = [message(id) for id in outcome.contexts]
+        if outcome.kind == "block":
+            return {"kind": "block", "feedback": "planned", "additionalContexts": contexts}
+        return {"kind": "accept", "additionalContexts": contexts}
+
+    def tool(self, name: str, parallel: bool) -> None:
+        """Register a tool, in the place of one of that name."""
+
+        async def body(arguments: Any, execution: Any) -> str:
+            outcome = await self.gates.stand("tool", execution.agent.id, execution.call_id, execution.signal)
+            if outcome is not None and outcome.concludes:
+                execution.conclude_turn()
+            return "ok"
+
+        self.drop_tool(name)
+        made = define_tool(name, name, {"type": "object"}, body, concurrent=parallel)
+        self.tools[name] = self.harness.tools.register(made, self.harness.context)
+
+    def drop_tool(self, name: str) -> None:
+        """Unregister a tool, if it is there."""
+        registered = self.tools.pop(name, None)
+        if registered is not None:
+            registered()
+
+    # -- operations
+
+    def run(self, id: int, ops: Any) -> None:
+        """Run operations in one tick, and report what each of them did."""
+        for at, op in enumerate(ops):
+            try:
+                value = self._perform(id, at, op)
+            except Exception as error:
+                self.say(Raised(type="raised", id=id, op=at, error=problem(error)))
+            else:
+                self.say(Returned(type="returned", id=id, op=at, value=value))
+
+    def _perform(self, id: int, at: int, op: Any) -> Any:
+        kind = op.op
+        perform = getattr(self, "_do_" + kind.replace("-", "_"))
+        answer = perform(op)
+        if hasattr(answer, "__await__"):
+            self.harness.agents.spawn(self._report, id, at, answer, op)
+            return None
+        return answer
+
+    async def _report(self, id: int, at: int, work: Awaitable[Any], op: Any) -> None:
+        try:
+            value = await work
+        except Exception as error:
+            self.say(Rejected(type="rejected", id=id, op=at, error=problem(error)))
+            return
+        if op.op == "create":
+            self.handles[op.agent] = value
+        self.say(Fulfilled(type="fulfilled", id=id, op=at))
+
+    def _agent(self, id: str) -> Agent:
+        agent = self.harness.agents.get(id)
+        if agent is None:
+            handle = self.handles.get(id)
+            if handle is None:
+                raise LookupError(f"no agent {id!r}")
+            return handle.agent  # type: ignore[no-any-return]
+        return agent
+
+    def _owner(self, op: Any) -> Any:
+        if op.parent is not None:
+            return self._agent(op.parent).ctx
+        return None if op.owner is None else self.owners[op.owner]
+
+    def _signal(self, name: str | None) -> Signal | None:
+        return None if name is None else self.signals.setdefault(name, AbortController()).signal
+
+    def _do_create(self, op: Any) -> Any:
+        key = op.name or op.agent
+        setup = (lambda context: self.gates.stand("setup", op.agent, key)) if op.setup else None
+        create = self.harness.agents.create
+        return create(op.agent, OPTIONS, setup=setup, signal=self._signal(op.signal), owner=self._owner(op))
+
+    def _do_create_now(self, op: Any) -> None:
+        agent = self.harness.agents.create_now(op.agent, OPTIONS, owner=self._owner(op))
+        self.handles[op.agent] = self.harness.agents.handle(agent)
+
+    def _do_send(self, op: Any) -> None:
+        self._agent(op.agent).send(message(op.message), op.target, op.wakeup)
+
+    def _do_followup(self, op: Any) -> None:
+        self._agent(op.agent).followup(message(op.message))
+
+    def _do_steer(self, op: Any) -> None:
+        self._agent(op.agent).steer(message(op.message))
+
+    def _do_inject(self, op: Any) -> None:
+        self._agent(op.agent).inject(message(op.message))
+
+    def _do_splice(self, op: Any) -> Any:
+        start, count = (WORDS[n] if isinstance(n, str) else float(n) for n in (op.start, op.delete_count))
+        inserted = [message(id) for id in op.messages]
+        return ids(self._agent(op.agent).inbox.splice(op.target, start, count, inserted))
+
+    def _do_replace(self, op: Any) -> bool:
+        return self._agent(op.agent).inbox.replace(op.message, message(op.by))
+
+    def _do_remove(self, op: Any) -> bool:
+        return self._agent(op.agent).inbox.remove(op.message)
+
+    def _do_clear(self, op: Any) -> None:
+        self._agent(op.agent).inbox.clear()
+
+    def _do_cancel(self, op: Any) -> None:
+        cause = {"kind": op.cause, **({"reason": "planned"} if op.cause == "hook" else {})}
+        self._agent(op.agent).cancel(cause, keep_inbox=op.keep_inbox)
+
+    def _do_maintenance(self, op: Any) -> Any:
+        return self._agent(op.agent).run_maintenance(
+            lambda signal: self.gates.stand("maintenance", op.agent, "", signal)
+        )
+
+    def _do_when_idle(self, op: Any) -> Any:
+        return self._agent(op.agent).when_idle()
+
+    def _do_dispose(self, op: Any) -> Any:
+        handle = self.handles.get(op.agent)
+        if handle is None:
+            raise LookupError(f"no handle of agent {op.agent!r}")
+        return handle.dispose()
+
+    def _do_append(self, op: Any) -> None:
+        self._agent(op.agent).session.append(op.type, op.data)
+
+    def _do_unload(self, op: Any) -> Any:
+        agents = self.harness.agents
+        fibers = {**self.owners, "provider": agents.provider, "agents": agents.service}
+        return agents.unload(fibers[op.fiber])
+
+    def _do_abort(self, op: Any) -> None:
+        self.signals.setdefault(op.signal, AbortController()).abort(RuntimeError("planned abort"))
+
+    def _do_cap(self, op: Any) -> None:
+        self.harness.settings.max_parallel_tool_calls = op.size
+
+    def _do_tool(self, op: Any) -> None:
+        self.tool(op.name, op.parallel)
+
+    def _do_drop_tool(self, op: Any) -> None:
+        self.drop_tool(op.name)
+
+    # -- reading
+
+    def snapshots(self) -> dict[str, Snapshot]:
+        """What can be read of each live agent."""
+        return {
+            agent.id: Snapshot(
+                status=agent.status,
+                next_turn=ids(agent.inbox.next_turn),
+                next_step=ids(agent.inbox.next_step),
+                length=len(agent.session.events),
+            )
+            for agent in self.harness.agents.list()
+        }
+
+
+class Stream:
+    """One model stream: planned chunks, held ones, or the usual ones."""
+
+    def __init__(self, world: World, agent: str, signal: Signal) -> None:
+        self._world = world
+        self._agent = agent
+        self._signal = signal
+        self._usual: list[FrozenDict] | None = None
+        self._scripted = False
+        self._over = False
+
+    def __aiter__(self) -> Stream:
+        return self
+
+    async def __anext__(self) -> FrozenDict:
+        item = (
+            None if self._usual is not None else await self._world.gates.stand("chunk", self._agent, "", self._signal)
+        )
+        if item is not None:
+            self._scripted = True
+            if item.kind == "chunk":
+                return freeze(item.chunk)  # type: ignore[no-any-return]
+            self._over = True
+            raise StopAsyncIteration
+        if self._scripted:
+            self._over = True
+            raise StopAsyncIteration
+        if self._usual is None:
+            self._usual = list(USUAL)
+        if not self._usual:
+            self._over = True
+            raise StopAsyncIteration
+        return self._usual.pop(0)
+
+    async def aclose(self) -> None:
+        """The gate `close`, unless the stream is over by itself."""
+        if not self._over:
+            self._over = True
+            await self._world.gates.stand("close", self._agent)
+
+
+def _has(data: Any, where: Mapping[str, Any] | None) -> bool:
+    if where is None:
+        return True
+    return isinstance(data, Mapping) and all(name in data and data[name] == value for name, value in where.items())
+
+
+async def quiet() -> None:
+    """Wait until every other task waits for something, without a timer, on either backend."""
+    import sniffio
+
+    if sniffio.current_async_library() == "trio":
+        import trio.testing
+
+        await trio.testing.wait_all_tasks_blocked()
+        return
+    await _quiet_asyncio()
+
+
+async def _quiet_asyncio() -> None:
+    import asyncio
+
+    this, calm = asyncio.current_task(), 0
+    while calm < 2:
+        await anyio.lowlevel.checkpoint()
+        waiters = [getattr(task, "_fut_waiter", None) for task in asyncio.all_tasks() if task is not this]
+        calm = calm + 1 if all(waiter is not None and not waiter.done() for waiter in waiters) else 0
