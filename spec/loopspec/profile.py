@@ -364,6 +364,25 @@ TABLE: tuple[Disagreement, ...] = (
         False,
         "Forty digits of `retry-after` become a number in a durable record, and a negative count breaks the log.",
     ),
+    Disagreement(
+        "adapter_call_ids_are_checked",
+        "Does an answer whose tool calls have no id, or share one, fail its attempt?",
+        ("M-206", "RACE-23", "S-MSG-3", "S-LNT-67", "L-STR-11"),
+        True,
+        False,
+        False,
+        "Published loops commit such an answer; pairing by id is then ambiguous, and the log cannot be resumed. An "
+        "adapter may mint ids, as ours does; what reaches the loop without them is a malformed response.",
+    ),
+    Disagreement(
+        "cancel_wins_backoff_tie",
+        "Does a retry whose waiting time is over stay unstarted if a cancel came before anybody looked?",
+        ("M-622", "RACE-16", "INV-R9"),
+        True,
+        False,
+        False,
+        "Published loops may record the start of an attempt that never comes. One more look costs nothing.",
+    ),
 )
 
 
@@ -410,6 +429,8 @@ class Law:
     wire_slips_are_forgiven: Choice
     wire_shapes_are_checked: Choice
     wire_numbers_are_bounded: Choice
+    adapter_call_ids_are_checked: Choice
+    cancel_wins_backoff_tie: Choice
 
     def __init__(self, name: str, session_format: int, choices: dict[str, Choice]) -> None:
         self.name = name

@@ -18,7 +18,7 @@ from loopspec.kernel.claims import Verdict
 from loopspec.kernel.explore import explore
 from loopspec.kernel.report import Exploration
 from loopspec.profile import Profile, law
-from loopspec.worlds import driver_world, inbox_world
+from loopspec.worlds import driver_world, inbox_world, retry_world
 from loopspec.worlds.world import Node, edge_digest, first_uses, measured
 
 PINS = Path(__file__).parent / "pins"
@@ -49,9 +49,12 @@ CASES: tuple[Case, ...] = (
     Case("inbox", "seed", 0, "small"),
     Case("inbox", "dsh-0.1", 0, "small"),
     Case("inbox", "dsh-0.1.7", 4, "small"),
+    Case("retry", "seed", 0, "quick"),
+    Case("retry", "dsh-0.1", 0, "quick"),
+    Case("retry", "seed", 0, "chains"),
 )
 
-WORLDS: dict[str, Any] = {"driver": driver_world, "inbox": inbox_world}
+WORLDS: dict[str, Any] = {"driver": driver_world, "inbox": inbox_world, "retry": retry_world}
 
 
 def explored(case: Case) -> tuple[Any, Exploration[Node]]:
