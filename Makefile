@@ -26,6 +26,12 @@ lint: $(READY)
 bench: $(READY)        ## every figure in one run; ONLY="loop explore" picks some
 	$(BIN)/python -m benchmarks $(ONLY)
 
+tla: $(READY)          ## check the TLA+ models, quick bounds; MODEL=tla/X.cfg checks that one
+	$(BIN)/python -m loopconform.tla.run $(or $(MODEL),--tier quick)
+
+tla-deep: $(READY)     ## every instance of the TLA+ models, and graph equality at the deep bounds
+	$(BIN)/python -m loopconform.tla.run --tier all
+
 explore-deep: $(READY) ## the deep bounds: minutes and more than a gigabyte each
 	$(BIN)/loopspec explore driver --bound deep
 	TAPE_BOUND=full $(BIN)/python -m pytest tests/tape -n0

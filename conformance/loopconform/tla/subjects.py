@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from loopconform.tla.values import Value, from_python
 from loopspec.profile import PROFILES, TABLE, Law, Profile
 from loopspec.profile import law as law_of
-
-from loopconform.tla.values import Value, from_python
 
 
 @dataclass(frozen=True)

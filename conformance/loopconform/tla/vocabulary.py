@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
-
-from loopspec.kernel.explore import explore
-from loopspec.profile import PROFILES
 
 from loopconform.tla.subjects import Subject, choice, constant, subjects, switch_rows
 from loopconform.tla.values import Value, label_of, text
+from loopspec.kernel.explore import explore
+from loopspec.profile import PROFILES
 
 FILE = Path(__file__).resolve().parents[3] / "tla" / "VOCABULARY.md"
 

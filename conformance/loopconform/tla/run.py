@@ -1,0 +1,88 @@
+"""Run bounded instances of the TLA+ models and hold them to what is expected of them.
+
+    python -m loopconform.tla.run tla/MCInbox_quick.cfg …     these
+    python -m loopconform.tla.run --tier quick                all of a tier
+    python -m loopconform.tla.run --record tla/….cfg          pin their counts in tla/manifest.json
+
+Exit codes: 0 everything as expected and as pinned; 1 something is not; 2 TLC is missing, or wrong usage.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from loopconform.tla.instances import TLA, BadInstance, Instance, faults_of, instances, manifest, pin, verdict_faults
+from loopconform.tla.instances import instance as read_instance
+from loopconform.tla.story import told
+from loopconform.tla.tlc import Missing, Run, Stopped, run
+
+
+def check(one: Instance, other_jar: Path | None = None, workers: int = 1, timeout: float = 1800) -> Run:
+    """Run TLC on one instance."""
+    return run(
+        one.path,
+        one.config,
+        deadlock=one.deadlock,
+        heap=one.heap,
+        workers=workers,
+        other_jar=other_jar,
+        timeout=timeout,
+        small=one.tier == "quick",
+    )
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--tier", type=click.Choice(("quick", "deep", "all")), help="Every instance of a tier.")
+@click.option("--record", is_flag=True, help="Pin the counts, where the verdict is the expected one.")
+@click.option("--jar", "other_jar", type=click.Path(exists=True, path_type=Path), help="Another tla2tools.jar.")
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--trace", is_flag=True, help="Show the run of every violation, also of an expected one.")
+@click.option("--timeout", type=click.IntRange(1), default=1800, show_default=True, help="Seconds for one run.")
+def main(
+    files: tuple[Path, ...],
+    tier: str | None,
+    record: bool,
+    other_jar: Path | None,
+    workers: int,
+    trace: bool,
+    timeout: int,
+) -> None:
+    """Run TLC on FILES (.cfg), or on every instance of a tier."""
+    try:
+        chosen = [read_instance(file) for file in files]
+        if tier is not None:
+            chosen += instances(TLA, None if tier == "all" else tier)
+    except BadInstance as error:
+        raise click.UsageError(str(error)) from None
+    if not chosen:
+        raise click.UsageError("name .cfg files, or a --tier that has some")
+    wrong = 0
+    for one in chosen:
+        try:
+            done = check(one, other_jar, workers, timeout)
+        except Missing as error:
+            raise click.UsageError(str(error)) from None
+        except Stopped as error:
+            click.echo(f"WRONG {one.name}: {error}")
+            wrong += 1
+            continue
+        faults = list(verdict_faults(one, done))
+        if record and not faults:
+            pin(one, done)
+        if not faults:
+            faults = list(faults_of(one, done, manifest(one.config.parent).get(one.name)))
+        counts = f"{done.distinct} distinct, {done.generated} generated, depth {done.depth}, {done.seconds:.1f} s"
+        click.echo(f"{'WRONG' if faults else 'ok   '} {one.name}: {one.expectation}; {counts}")
+        for fault in faults:
+            click.echo(f"      {fault}")
+        if done.trace and (trace or faults):
+            click.echo(told(done))
+        wrong += bool(faults)
+    raise SystemExit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
