@@ -2,8 +2,8 @@
 (***************************************************************************)
 (* The two pending lists of an agent (agent-loop section 6).               *)
 (*                                                                         *)
-(* core.next_step   everything in it is taken at the next step boundary    *)
-(* core.next_turn   one message feeds one turn                             *)
+(* c.nextStep   everything in it is taken at the next step boundary    *)
+(* c.nextTurn   one message feeds one turn                             *)
 (*                                                                         *)
 (* Every mutation is one splice of one list.  Its record is published      *)
 (* BEFORE the list changes (L-IN-8, L-IN-9), so a splice is a chain of     *)
@@ -12,15 +12,19 @@
 (***************************************************************************)
 EXTENDS Kernel
 
-EmptyInbox == [next_step |-> <<>>, next_turn |-> <<>>]
+CONSTANTS
+  ObserversSeeSpliceDone,  \* law: observers of a record see the lists after the change (L-IN-9, VD-14)
+  MinusZeroIsRefused       \* law: a start in (-1, 0) is refused, being negative zero (L-IN-5, RC-05)
 
-Pending(c, target) == IF target = "next-step" THEN c.next_step ELSE c.next_turn
+EmptyInbox == [nextStep |-> <<>>, nextTurn |-> <<>>]
+
+Pending(c, target) == IF target = "next-step" THEN c.nextStep ELSE c.nextTurn
 WithPending(c, target, list) ==
-  IF target = "next-step" THEN [c EXCEPT !.next_step = list]
-                          ELSE [c EXCEPT !.next_turn = list]
+  IF target = "next-step" THEN [c EXCEPT !.nextStep = list]
+                          ELSE [c EXCEPT !.nextTurn = list]
 Other(target) == IF target = "next-step" THEN "next-turn" ELSE "next-step"
 
-HasPending(c) == c.next_step # <<>> \/ c.next_turn # <<>>
+HasPending(c) == c.nextStep # <<>> \/ c.nextTurn # <<>>
 
 Range(list) == {list[i] : i \in 1..Len(list)}
 IsIn(list, message) == message \in Range(list)
@@ -28,37 +32,24 @@ PositionOf(list, message) == CHOOSE i \in 1..Len(list) : list[i] = message
 Distinct(list) == Cardinality(Range(list)) = Len(list)
 
 -----------------------------------------------------------------------------
-(* Coordinates.  A number is <<"finite", halves>>, <<"inf", 1>>,           *)
-(* <<"inf", -1>> or <<"nan", 0>>: halves are all that truncation can tell. *)
+(* Coordinates.  TLC has no fractions, infinities or NaN, so a coordinate  *)
+(* is its text, and this table has what truncation toward zero makes of    *)
+(* the texts that are not whole numbers.  Infinite is more than any list.  *)
 
-Whole(n) == <<"finite", 2 * n>>
-One  == Whole(1)
-Zero == Whole(0)
-NaN  == <<"nan", 0>>
-Infinity == <<"inf", 1>>
-MinusInfinity == <<"inf", -1>>
+Infinite == 1000
+Truncated ==
+  "NaN" :> 0 @@ "Infinity" :> Infinite @@ "-Infinity" :> -Infinite @@
+  "-2" :> -2 @@ "-1" :> -1 @@ "-0.5" :> 0 @@ "0" :> 0 @@ "1" :> 1 @@ "1.5" :> 1 @@
+  "2" :> 2 @@ "3" :> 3 @@ "4" :> 4
 
 Max(a, b) == IF a > b THEN a ELSE b
 Min(a, b) == IF a < b THEN a ELSE b
 
-Truncated(halves) == IF halves >= 0 THEN halves \div 2 ELSE -((-halves) \div 2)
-
-(* L-IN-4: truncate toward zero, NaN is 0; from the end when below zero;   *)
-(* never beyond the list.                                                  *)
-StartIn(length, number) ==
-  CASE number[1] = "nan" -> 0
-    [] number[1] = "inf" -> IF number[2] > 0 THEN length ELSE 0
-    [] OTHER -> LET whole == Truncated(number[2])
-                IN IF whole < 0 THEN Max(length + whole, 0) ELSE Min(whole, length)
+(* L-IN-4: from the end when below zero; never beyond the list.            *)
+StartIn(length, whole) == IF whole < 0 THEN Max(length + whole, 0) ELSE Min(whole, length)
 
 (* L-IN-4: the count is clamped to what there is behind the start.         *)
-CountIn(room, number) ==
-  CASE number[1] = "nan" -> 0
-    [] number[1] = "inf" -> IF number[2] > 0 THEN room ELSE 0
-    [] OTHER -> Min(Max(Truncated(number[2]), 0), room)
-
-(* L-IN-5: a start in (-1, 0) truncates to negative zero.                  *)
-IsMinusZero(number) == number[1] = "finite" /\ number[2] = -1
+CountIn(room, whole) == Min(Max(whole, 0), room)
 
 (* The list after a splice; positions count from 0.                        *)
 Spliced(list, start, count, inserted) ==
@@ -66,7 +57,7 @@ Spliced(list, start, count, inserted) ==
 
 (* L-IN-6, L-IN-7: the ids of both lists together stay unique.             *)
 StaysUnique(c, target, after) ==
-  Broken = "unique ids" \/ Distinct(after \o Pending(c, Other(target)))
+  Intact("unique ids") => Distinct(after \o Pending(c, Other(target)))
 
 -----------------------------------------------------------------------------
 (* One mutation of one list.                                               *)
@@ -85,7 +76,7 @@ Mutate(c, target, start, count, inserted, outcome, then, refused) ==
       told    == IF outcome = "canceled" THEN removed ELSE <<>>
       tell    == <<"tell discarded", told, inserted, then>>
   IN IF removed = <<>> /\ inserted = <<>> THEN Goes(c, then)
-     ELSE IF Law.observers_see_splice_done
+     ELSE IF ObserversSeeSpliceDone
      THEN Appends(c, changed, Record(target, start, count, inserted, outcome), tell, refused)
      ELSE Appends(c, c, Record(target, start, count, inserted, outcome),
                   <<"project", target, start, count, inserted, tell>>, refused)
@@ -108,9 +99,11 @@ TellInserted(c, inserted, then) ==
 -----------------------------------------------------------------------------
 (* The mutations that anybody may call (L-IN-1).                           *)
 
-(* L-IN-4 to L-IN-7.  The id test comes before any record; a coordinate    *)
-(* that the log cannot hold shows only where a record would be written.    *)
-Splice(c, target, start, count, inserted) ==
+(* L-IN-4 to L-IN-7: start and count are truncated by now; minusZero tells *)
+(* that the start was in (-1, 0), which truncates to negative zero.  The   *)
+(* id test comes before any record; a coordinate that the log cannot hold  *)
+(* shows only where a record would be written.                             *)
+Splice(c, target, start, count, minusZero, inserted) ==
   LET list  == Pending(c, target)
       from  == StartIn(Len(list), start)
       many  == CountIn(Len(list) - from, count)
@@ -118,14 +111,14 @@ Splice(c, target, start, count, inserted) ==
       removed == SubSeq(list, from + 1, from + many)
   IN IF many = 0 /\ inserted = <<>> THEN Returns(c, <<>>)
      ELSE IF ~StaysUnique(c, target, after) THEN Raises(c, "duplicate")
-     ELSE IF Law.minus_zero_is_refused /\ IsMinusZero(start) THEN Raises(c, "not-json")
+     ELSE IF MinusZeroIsRefused /\ minusZero THEN Raises(c, "not-json")
      ELSE Mutate(c, target, from, many, inserted, IF many > 0 THEN "canceled" ELSE "",
                  <<"return", removed>>, <<"raise", "refused">>)
 
 (* L-IN-10, L-IN-11: next-turn is searched before next-step.               *)
 Holder(c, message) ==
-  CASE IsIn(c.next_turn, message) -> "next-turn"
-    [] IsIn(c.next_step, message) -> "next-step"
+  CASE IsIn(c.nextTurn, message) -> "next-turn"
+    [] IsIn(c.nextStep, message) -> "next-step"
     [] OTHER -> "neither"
 
 Remove(c, message) ==
@@ -145,11 +138,11 @@ Replace(c, message, new) ==
 
 (* L-IN-12: next-step first, then next-turn as it is by then.              *)
 Clear(c, then) ==
-  Mutate(c, "next-step", 0, Len(c.next_step), <<>>, "canceled",
+  Mutate(c, "next-step", 0, Len(c.nextStep), <<>>, "canceled",
          <<"clear turns", then>>, <<"raise", "refused">>)
 
 ClearTurns(c, then) ==
-  Mutate(c, "next-turn", 0, Len(c.next_turn), <<>>, "canceled",
+  Mutate(c, "next-turn", 0, Len(c.nextTurn), <<>>, "canceled",
          then, <<"raise", "refused">>)
 
 -----------------------------------------------------------------------------
@@ -157,15 +150,15 @@ ClearTurns(c, then) ==
 
 (* (a) everything of next-step.                                            *)
 Claim(c, target, then, refused) ==
-  Mutate(c, "next-step", 0, Len(c.next_step), <<>>, "",
-         <<"claim prompt", target, c.next_step, then, refused>>, refused)
+  Mutate(c, "next-step", 0, Len(c.nextStep), <<>>, "",
+         <<"claim prompt", target, c.nextStep, then, refused>>, refused)
 
 (* (b) the first of next-turn, for the first proposal of a turn only.      *)
 (* L-IN-14: when (b) is refused after (a), the batch of (a) is gone.       *)
 ClaimPrompt(c, target, steps, then, refused) ==
   LET many == IF target = "next-turn"
-              THEN Min(IF Intact("one prompt") THEN 1 ELSE 2, Len(c.next_turn)) ELSE 0
-      batch == steps \o SubSeq(c.next_turn, 1, many)
+              THEN Min(IF Intact("one prompt") THEN 1 ELSE 2, Len(c.nextTurn)) ELSE 0
+      batch == steps \o SubSeq(c.nextTurn, 1, many)
   IN Mutate(c, "next-turn", 0, many, <<>>, "", <<"tell claimed", batch, batch, then>>, refused)
 
 (* (c) claimed once per message, after both records.                       *)
@@ -179,12 +172,11 @@ TellClaimed(c, turn, rest, batch, then) ==
 (* claims.                                                                 *)
 
 InboxFrames ==
-  {"splice", "remove", "replace", "clear_inbox", "project", "tell discarded", "tell inserted",
+  {"remove", "replace", "clear_inbox", "project", "tell discarded", "tell inserted",
    "clear turns", "claim prompt", "tell claimed", "return", "raise"}
 
 InboxRule(c, f, turn) ==
-  CASE f[1] = "splice"         -> Splice(c, f[2], f[3], f[4], f[5])
-    [] f[1] = "remove"         -> Remove(c, f[2])
+  CASE f[1] = "remove"         -> Remove(c, f[2])
     [] f[1] = "replace"        -> Replace(c, f[2], f[3])
     [] f[1] = "clear_inbox"    -> Clear(c, <<"return", Nothing>>)
     [] f[1] = "project"        -> Project(c, f[2], f[3], f[4], f[5], f[6])

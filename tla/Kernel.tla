@@ -8,8 +8,8 @@
 (* These listeners may call back.  So one step of this model is ONE effect *)
 (* of a segment, and after an effect that listeners hear a window is open. *)
 (*                                                                         *)
-(* A routine is a frame <<label, locals...>>.  Its rule is a function of   *)
-(* the core state and the frame; it answers with one of six outcomes:      *)
+(* A routine is a frame <<name, locals...>>.  Its rule is a function of    *)
+(* the core state c, a record, and the frame; it has one of six outcomes:  *)
 (*                                                                         *)
 (*   Appends    a durable record; its observers run in a log window        *)
 (*   Notifies   a live event; its listeners run in a live window           *)
@@ -17,27 +17,25 @@
 (*   Parks      the routine waits at an await point                        *)
 (*   Leaves     the synchronous call ends                                  *)
 (*   Goes       no effect: the rule of another frame speaks instead        *)
+(*                                                                         *)
+(* The core state itself is declared by the machine that extends this      *)
+(* module, which says how it becomes another: `Becomes' below.             *)
 (***************************************************************************)
 EXTENDS Integers, Sequences, FiniteSets, TLC
 
 CONSTANTS
-  Law,      \* the answers to the points on which the sources disagree (Laws.tla)
-  Bound,    \* [depth |-> how deep listeners may call, budgets |-> name :> amount]
+  Depth,    \* how deep listeners may call
   Broken    \* the name of one guard that is left out; "nothing" in the true model
 
 VARIABLES
-  core,     \* the state that the rules read and write
   stack,    \* the synchronous calls in progress, innermost last
   parked,   \* the routines that wait, in order of parking
   waiting,  \* operations that wait until the log is free
   begun,    \* height of the stack below a waiting operation under way, or -1
   left,     \* what the environment has left of each budget
-  event     \* what just happened: the label of the step that led here
+  label     \* the label of the move that led here; no rule reads it
 
-vars == <<core, stack, parked, waiting, begun, left, event>>
-
-(* The label is no part of the state: it tells how the state was reached.  *)
-state == <<core, stack, parked, waiting, begun, left>>
+control == <<stack, parked, waiting, begun, left>>
 
 Intact(guard) == Broken # guard
 
@@ -61,7 +59,7 @@ Goes(c, frame) ==
 
 Returns(c, value) == Leaves(c, <<"return", value>>)
 Raises(c, kind)   == Leaves(c, <<"raise", kind>>)
-Nothing == "nothing"      \* a call that answers nothing answers this
+Nothing == "null"      \* a call that answers nothing answers this
 
 -----------------------------------------------------------------------------
 (* The stack and its windows.                                              *)
@@ -87,8 +85,7 @@ Nested == Len(stack) + Len(waiting)
 MayBegin(unsettled) ==
   /\ waiting # <<>>
   /\ begun = -1
-  /\ \/ ~LogIsLocked
-     \/ Top.window = "log" /\ ~Top.locked /\ Top.frame[1] \notin unsettled
+  /\ LogIsLocked => (Top.window = "log" /\ ~Top.locked /\ Top.frame[1] \notin unsettled)
 
 -----------------------------------------------------------------------------
 (* Budgets.  A price is a sequence of budget names.                        *)
@@ -112,17 +109,17 @@ Paid(l, price) ==
 (* An operation is called; inside a log window it waits if the law says so.*)
 Call(operation, price, waits) ==
   /\ MayCall
-  /\ Nested <= Bound.depth
+  /\ Nested <= Depth
   /\ CanPay(left, price)
   /\ left' = Paid(left, price)
   /\ IF LogIsLocked /\ waits
      THEN /\ waiting' = Append(waiting, operation)
-          /\ event' = <<"wait">> \o operation
+          /\ label' = <<"wait">> \o operation
           /\ UNCHANGED stack
      ELSE /\ stack' = Append(stack, Activation(operation, "closed", LogIsLocked))
-          /\ event' = <<"call">> \o operation
+          /\ label' = <<"call">> \o operation
           /\ UNCHANGED waiting
-  /\ UNCHANGED <<core, parked, begun>>
+  /\ UNCHANGED <<parked, begun>>
 
 (* Await point number i is answered; only when no segment runs.            *)
 Answer(i, answer, price) ==
@@ -131,8 +128,8 @@ Answer(i, answer, price) ==
   /\ left' = Paid(left, price)
   /\ stack' = <<Activation(Append(parked[i].frame, answer), "closed", FALSE)>>
   /\ parked' = SubSeq(parked, 1, i - 1) \o SubSeq(parked, i + 1, Len(parked))
-  /\ event' = <<"answer", parked[i].point, answer>>
-  /\ UNCHANGED <<core, waiting, begun>>
+  /\ label' = <<"answer", parked[i].point, answer>>
+  /\ UNCHANGED <<waiting, begun>>
 
 -----------------------------------------------------------------------------
 (* Steps of the machine.                                                   *)
@@ -143,64 +140,63 @@ BeginWaiting ==
               \o <<Activation(Head(waiting), "closed", FALSE)>>
   /\ waiting' = Tail(waiting)
   /\ begun' = Len(stack)
-  /\ event' = <<"begin">> \o Head(waiting)
-  /\ UNCHANGED <<core, parked, left>>
+  /\ label' = <<"begin">> \o Head(waiting)
+  /\ UNCHANGED <<parked, left>>
 
 Then(frame, window, locked) == stack' = Append(Below, Activation(frame, window, locked))
 
 (* A waiting operation under way ends when its activation does.            *)
 EndsBegun == begun' = IF begun = Len(stack) - 1 THEN -1 ELSE begun
 
-Written(o, price) ==
+Written(o, price, Becomes(_)) ==
   /\ ~Top.locked
   /\ CanPay(left, price)
   /\ left' = Paid(left, price)
-  /\ core' = o.core
+  /\ Becomes(o.core)
   /\ Then(o.frame, "log", FALSE)
-  /\ event' = <<"append">> \o o.effect
+  /\ label' = <<"append">> \o o.effect
   /\ UNCHANGED <<parked, waiting, begun>>
 
 (* Refused by the lock, or from outside (a veto, data that is not JSON).   *)
-Refused(o) ==
+Refused(o, Becomes(_)) ==
   /\ IF Top.locked THEN UNCHANGED left
-     ELSE left["refusals"] > 0 /\ left' = [left EXCEPT !["refusals"] = @ - 1]
-  /\ core' = o.before
+     ELSE left.refusals > 0 /\ left' = [left EXCEPT !.refusals = @ - 1]
+  /\ Becomes(o.before)
   /\ Then(o.refused, "closed", Top.locked)
-  /\ event' = <<"refuse">> \o o.effect
+  /\ label' = <<"refuse">> \o o.effect
   /\ UNCHANGED <<parked, waiting, begun>>
 
-Perform(o, price) ==
-  CASE o.verb = "append" -> Written(o, price) \/ Refused(o)
+Perform(o, price, Becomes(_)) ==
+  CASE o.verb = "append" -> Written(o, price, Becomes) \/ Refused(o, Becomes)
     [] o.verb = "notify" ->
-         /\ core' = o.core
+         /\ Becomes(o.core)
          /\ Then(o.frame, "live", Top.locked)
-         /\ event' = <<"notify">> \o o.effect
+         /\ label' = <<"notify">> \o o.effect
          /\ UNCHANGED <<parked, waiting, begun, left>>
     [] o.verb = "note" ->
-         /\ core' = o.core
+         /\ Becomes(o.core)
          /\ Then(o.frame, "closed", Top.locked)
-         /\ event' = <<"note">> \o o.effect
+         /\ label' = <<"note">> \o o.effect
          /\ UNCHANGED <<parked, waiting, begun, left>>
     [] o.verb = "park" ->
-         /\ core' = o.core
+         /\ Becomes(o.core)
          /\ stack' = Below
          /\ parked' = Append(parked, [point |-> o.effect, frame |-> o.frame])
          /\ EndsBegun
-         /\ event' = <<"park">> \o o.effect
+         /\ label' = <<"park">> \o o.effect
          /\ UNCHANGED <<waiting, left>>
     [] o.verb = "leave" ->
-         /\ core' = o.core
+         /\ Becomes(o.core)
          /\ stack' = Below
          /\ EndsBegun
-         /\ event' = <<"leave">> \o o.effect
+         /\ label' = <<"leave">> \o o.effect
          /\ UNCHANGED <<parked, waiting, left>>
 
 -----------------------------------------------------------------------------
-Start(c) ==
-  /\ core = c
+Start(budgets) ==
   /\ stack = <<>> /\ parked = <<>> /\ waiting = <<>> /\ begun = -1
-  /\ left = Bound.budgets
-  /\ event = <<"start">>
+  /\ left = budgets
+  /\ label = <<>>
 
 (* Nothing runs and nothing waits: a run may stop here.                    *)
 Quiet == stack = <<>> /\ parked = <<>> /\ waiting = <<>>
