@@ -238,7 +238,7 @@ class World {
   watch(agent, signal) {
     if (signal === undefined || this.watched.has(signal)) return
     this.watched.add(signal)
-    signal.addEventListener('abort', () => this.live(agent, 'signal/abort', { cause: signal.reason?.kind }))
+    signal.addEventListener('abort', () => this.live(agent, 'signal/abort', { kind: signal.reason?.kind }))
   }
 
   snapshot() {
@@ -281,7 +281,6 @@ class World {
   async hold(gate, agent, key, signal, messages) {
     const held = this.holds.get(gate)
     if (held === undefined) return undefined
-    if (held.honour) signal?.throwIfAborted()
     const { promise, resolve, reject } = Promise.withResolvers()
     const place = { gate, agent, key, resolve }
     this.parked.push(place)
@@ -290,8 +289,11 @@ class World {
       leave()
       reject(signal.reason)
     }
-    if (held.honour) signal?.addEventListener('abort', abort)
     this.say({ type: 'gate', gate, agent, key, ...(messages && { messages }) })
+    if (held.honour) {
+      if (signal?.aborted) abort()
+      signal?.addEventListener('abort', abort)
+    }
     const { id, outcome, ops } = await promise
     signal?.removeEventListener('abort', abort)
     this.run(id, ops ?? [])
@@ -309,12 +311,13 @@ class World {
 
   stream(request) {
     const { signal, sessionId: agent } = request
-    let own = false // this stream goes on by plans and releases
-    let rest = USUAL
+    let rest // of the usual stream, when this is one
     const next = async () => {
-      const planned = this.plans.some((plan) => plan.gate === 'chunk' && (plan.agent ?? agent) === agent)
-      own ||= planned || this.holds.has('chunk')
-      if (!own) {
+      if (rest === undefined) {
+        const planned = this.plans.some((plan) => plan.gate === 'chunk' && (plan.agent ?? agent) === agent)
+        rest = planned || this.holds.has('chunk') ? null : USUAL
+      }
+      if (rest !== null) {
         await this.delay()
         const [value, ...after] = rest
         rest = after
@@ -324,7 +327,7 @@ class World {
       return outcome.kind === 'chunk' ? { done: false, value: outcome.chunk } : { done: true, value: undefined }
     }
     const close = async () => {
-      await this.pass('close', agent, { signal })
+      await this.pass('close', agent)
       return { done: true, value: undefined }
     }
     return { [Symbol.asyncIterator]: () => ({ next, return: close }) }
