@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "chat": "Talk to a model on the reference harness.",
     "check": "Check session logs against every rule of the format.",
     "diff": "The first difference that matters between two logs.",
+    "equal": "Compare a machine with its TLA+ model, state by state.",
     "explore": "Visit every state of a machine within a bound.",
     "mock-model": "Serve a scripted model on this machine, faults included.",
     "run": "Play a scripted conversation and write its session file.",
