@@ -1,0 +1,282 @@
+"""One run judged: every request and reply handed to the judges that it concerns."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from loopconform.judge.creation_judge import CREATION_EVENTS, CREATION_GATES, CreationJudge
+from loopconform.judge.fits import shown
+from loopconform.judge.loop_judge import LoopJudge
+from loopconform.judge.moves import with_settings
+from loopconform.judge.points import Block, Book
+from loopconform.judge.verdict import Fault, Found
+from loopconform.protocol.replies import (
+    Fulfilled,
+    Gate,
+    HelloReply,
+    Live,
+    Ok,
+    Raised,
+    Record,
+    Rejected,
+    Returned,
+    Settled,
+)
+from loopconform.protocol.requests import Do, Open, Plan, React, Release, Veto
+from loopspec import loop
+from loopspec.loop import Composition
+from loopspec.profile import law
+
+BEFORE = 12
+"""How many messages a fault shows before the one at fault."""
+
+SETTINGS = ("tool", "drop-tool", "cap")
+"""Operations that concern every agent."""
+
+LOOP_EVENTS = frozenset(
+    (
+        "agent/status",
+        "agent/inbox/inserted",
+        "agent/inbox/discarded",
+        "agent/inbox/claimed",
+        "agent/error",
+        "tools/result",
+        "agent/assistant-stream",
+        "signal/abort",
+    )
+)
+
+
+class _Armed:
+    def __init__(self, id: int, reaction: React) -> None:
+        self.id = id
+        self.reaction = reaction
+        self.count = 0
+
+    def fires(self, reply: Record | Live) -> bool:
+        on = self.reaction.on
+        if isinstance(reply, Record):
+            fits = on.record is not None and on.record == reply.event.get("type")
+            data = reply.event.get("data")
+        else:
+            fits, data = on.live is not None and on.live == reply.name, reply.data
+        if not fits or on.agent not in (None, reply.agent) or not _has(data, on.where):
+            return False
+        self.count += 1
+        return self.count == on.nth
+
+
+def _has(data: Any, where: Mapping[str, Any] | None) -> bool:
+    if where is None:
+        return True
+    return isinstance(data, Mapping) and all(name in data and data[name] == value for name, value in where.items())
+
+
+class Court:
+    """The judges of one run. `request` and `reply` raise `Found` at the first message that the law cannot explain."""
+
+    def __init__(self, opening: Open, hello: HelloReply, machine: Composition = loop.MACHINE) -> None:
+        self.book = Book(opening, frozenset(hello.events))
+        self.law = law(opening.profile, opening.session_format)
+        self.machine = machine
+        self.loops: dict[str, LoopJudge] = {}
+        self.creation = CreationJudge(self.book, self.law)
+        self._announced = "session/created" in self.book.events
+        self._armed: list[_Armed] = []
+        self._waiting: dict[str, list[tuple[str, int]]] = {}
+        self._settings: list[Any] = []
+        self._seen: deque[str] = deque(maxlen=BEFORE)
+        self._at = 1
+        self.messages = 0
+
+    # -- requests
+
+    def request(self, id: int, request: Any) -> None:
+        """A request is about to be sent."""
+        self._at = id
+        for at, op in enumerate(getattr(request, "ops", ())):
+            self.book.ops[id, at] = op
+        if isinstance(request, Do):
+            self._ask(id, request.ops, "")
+        elif isinstance(request, React):
+            self._armed.append(_Armed(id, request))
+        elif isinstance(request, Plan):
+            self.book.plans[id] = request
+            self._remember(request.agent, "plan", id)
+            self.creation.plan(id)
+        elif isinstance(request, Veto):
+            self.book.vetoes[id] = request
+            self._remember(request.agent, "veto", id)
+        elif isinstance(request, Release):
+            self._release(id, request)
+
+    def _remember(self, agent: str, what: str, id: int) -> None:
+        """Plans and vetoes may come before their agent."""
+        judge = self.loops.get(agent)
+        if judge is None:
+            self._waiting.setdefault(agent, []).append((what, id))
+        elif what == "plan":
+            judge.plan(id)
+        else:
+            judge.veto(id)
+
+    def _release(self, id: int, request: Release) -> None:
+        self.book.releases[id] = request
+        if request.gate in CREATION_GATES:
+            self.creation.release(id, request)
+            self._ask(id, request.ops, "")
+            return
+        for agent, judge in self.loops.items():
+            ops = self._ops_of(id, request.ops, agent)
+            if agent == request.agent:
+                judge.release(id, (request.gate, request.key), ops)
+            elif ops:
+                judge.ask(Block(id, ops))
+        self.creation.ask(id, tuple(range(len(request.ops))))
+        self._effects(request.ops)
+
+    def _ops_of(self, id: int, ops: Any, agent: str) -> tuple[int, ...]:
+        return tuple(
+            at for at, op in enumerate(ops) if op.op in SETTINGS or (hasattr(op, "agent") and op.agent == agent)
+        )
+
+    def _ask(self, id: int, ops: Any, inside: str) -> None:
+        """Operations that run in one tick: inside the dispatch just reported for one agent, or as soon as may be."""
+        for agent, judge in self.loops.items():
+            mine = self._ops_of(id, ops, agent)
+            if mine and agent == inside:
+                judge.ask_inside(id, mine)
+            elif mine:
+                judge.ask(Block(id, mine))
+        self.creation.ask(id, tuple(range(len(ops))), bool(inside))
+        self._effects(ops)
+
+    def _effects(self, ops: Any) -> None:
+        for op in ops:
+            if op.op in SETTINGS:
+                self._settings.append(op)
+            elif op.op in ("unload", "abort", "dispose"):
+                for agent, judge in self.loops.items():
+                    if op.op != "dispose" or agent != op.agent:
+                        judge.may_be_disposed()
+
+    # -- replies
+
+    def reply(self, reply: Any) -> None:
+        """A reply has come. Raises `Found`."""
+        self.messages += 1
+        try:
+            self._reply(reply)
+        except Found as found:
+            fault = found.fault._replace(before=tuple(self._seen), at=self._at)
+            raise Found(fault) from None
+        self._seen.append(shown(reply))
+
+    def _reply(self, reply: Any) -> None:
+        if isinstance(reply, Record):
+            self._record(reply)
+        elif isinstance(reply, Live):
+            self._live(reply)
+        elif isinstance(reply, (Returned, Raised)):
+            self._ended(reply)
+        elif isinstance(reply, (Fulfilled, Rejected)):
+            self._settled_promise(reply)
+        elif isinstance(reply, Gate):
+            self._gate(reply)
+        elif isinstance(reply, Settled):
+            for judge in self.loops.values():
+                judge.settle(reply)
+            self.creation.settle(reply)
+        elif isinstance(reply, Ok):
+            for judge in self.loops.values():
+                judge.done(reply.id) if reply.id in self._ticks() else None
+            self.creation.done(reply.id)
+
+    def _ticks(self) -> frozenset[int]:
+        """Requests whose operations are over when they are closed: not those of reactions and releases."""
+        armed = {one.id for one in self._armed}
+        return frozenset(id for id, _ in self.book.ops if id not in self.book.releases and id not in armed)
+
+    def _record(self, reply: Record) -> None:
+        judge = self.loops.get(reply.agent)
+        if judge is None:
+            if self._announced:
+                raise self._stray(reply, "INV-24", "a record is published for a session that is in no registry")
+            judge = self._begin(reply.agent)
+        judge.show(reply)
+        self._fire(reply)
+
+    def _live(self, reply: Live) -> None:
+        if reply.name in CREATION_EVENTS:
+            self.creation.show(reply)
+            if reply.name == "session/created":
+                self._begin(reply.agent)
+            judge = self.loops.get(reply.agent)
+            last = "agent/created" if self.law.created_is_awaited else "agent/session-start"
+            if judge is not None and reply.name == last:
+                judge.published()
+            if reply.name == "session/disposed":
+                self.loops.pop(reply.agent, None)
+        elif reply.name in LOOP_EVENTS:
+            judge = self.loops.get(reply.agent)
+            if judge is None:
+                raise self._stray(reply, "INV-15", "an event is told of an agent that is in no registry")
+            judge.show(reply)
+            if reply.name == "agent/status":
+                self.creation.show(reply)
+        self._fire(reply)
+
+    def _stray(self, reply: Any, clause: str, reason: str) -> Found:
+        return Found(Fault(reply.agent, reason, clause, "", "", ("nothing of this agent",), shown(reply), (), self._at))
+
+    def _begin(self, agent: str) -> LoopJudge:
+        judge = self.loops[agent] = LoopJudge(self.book, self.law, agent, self.machine)
+        for op in self._settings:
+            judge.tools_changed(lambda facts, op=op: with_settings(facts, op))
+        for what, id in self._waiting.pop(agent, ()):
+            self._remember(agent, what, id)
+        return judge
+
+    def _fire(self, reply: Record | Live) -> None:
+        for armed in [one for one in self._armed if one.fires(reply)]:
+            self._armed.remove(armed)
+            self._ask(armed.id, armed.reaction.ops, reply.agent)
+
+    def _ended(self, reply: Returned | Raised) -> None:
+        op = self.book.ops.get((reply.id, reply.op))
+        if op is None:
+            raise Found(Fault("", "nobody asked for this operation", "", "", "", (), shown(reply), (), self._at))
+        agents = list(self.loops) if op.op in SETTINGS else [getattr(op, "agent", "")]
+        for agent in agents:
+            judge = self.loops.get(agent)
+            if judge is None:
+                continue
+            if judge.knows(reply.id, reply.op):
+                judge.show(reply)
+            if isinstance(reply, Returned) and op.op == "when-idle":
+                judge.waiting_idle.add((reply.id, reply.op))
+            if isinstance(reply, Returned) and op.op == "maintenance":
+                judge.jobs.add((reply.id, reply.op))
+        self.creation.ended(reply)
+
+    def _settled_promise(self, reply: Fulfilled | Rejected) -> None:
+        op = self.book.ops.get((reply.id, reply.op))
+        if op is None:
+            raise Found(Fault("", "nobody asked for this operation", "", "", "", (), shown(reply), (), self._at))
+        if op.op in ("when-idle", "maintenance"):
+            judge = self.loops.get(op.agent)
+            if judge is not None:
+                judge.idle(reply)
+            return
+        self.creation.promise(reply)
+
+    def _gate(self, reply: Gate) -> None:
+        if reply.gate in CREATION_GATES:
+            self.creation.arrive(reply)
+            return
+        judge = self.loops.get(reply.agent)
+        if judge is None:
+            raise self._stray(reply, "INV-15", "a hook runs for an agent that is in no registry")
+        judge.arrive(reply)

@@ -1,0 +1,233 @@
+"""One agent followed with the composed loop: the set of points consistent with its messages so far."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from loopconform.judge import explain
+from loopconform.judge.fits import misfit
+from loopconform.judge.moves import Moves
+from loopconform.judge.points import Block, Book, Frame, Place, Point, places
+from loopconform.judge.verdict import Undecided
+from loopconform.protocol.replies import Gate, Live, Record, Settled
+from loopspec import loop
+from loopspec.attempt import aborted
+from loopspec.driver import is_quiet, status
+from loopspec.kernel.machine import log_is_locked
+from loopspec.loop import Composition
+from loopspec.profile import Law
+
+POINT_LIMIT = 20_000
+"""Points looked at for one message; beyond it the run is undecided."""
+
+
+class LoopJudge:
+    """The points of one agent, from the announcement of its session on."""
+
+    def __init__(self, book: Book, law: Law, agent: str, machine: Composition = loop.MACHINE) -> None:
+        self.book = book
+        self.agent = agent
+        self.moves = Moves(book, machine)
+        facts = book.facts()
+        gate: Any = "shut" if law.driver_waits_for_publication else "open"
+        self.points: frozenset[Point] = frozenset((Point(loop.initial(law), facts, gate=gate),))
+        self.length = 0
+        self.waiting_idle: set[tuple[int, int]] = set()
+        self.jobs: set[tuple[int, int]] = set()
+
+    # -- what is asked
+
+    def ask(self, block: Block) -> None:
+        """Operations that will run in one tick, when nobody else does."""
+        self.points = frozenset(point._replace(blocks=(*point.blocks, block)) for point in self.points)
+
+    def ask_inside(self, request: int, ops: tuple[int, ...]) -> None:
+        """Operations that run now, inside the dispatch that was reported last."""
+        self.points = frozenset(point._replace(frames=(*point.frames, Frame(request, ops))) for point in self.points)
+
+    def plan(self, id: int) -> None:
+        """The outcome of an arrival."""
+        self.points = frozenset(point._replace(plans=(*point.plans, id)) for point in self.points)
+
+    def veto(self, id: int) -> None:
+        """The refusal of a record."""
+        self.points = frozenset(point._replace(vetoes=(*point.vetoes, id)) for point in self.points)
+
+    def release(self, id: int, place: Place, ops: tuple[int, ...]) -> None:
+        """The hook that stands at a gate may go on; where nobody stands, nothing happens."""
+        taken = lambda point: any(one[0] == place for one in point.released) or any(  # noqa: E731
+            block.release == place for block in point.blocks
+        )
+        self.points = frozenset(
+            point._replace(blocks=(*point.blocks, Block(id, ops, place)))
+            if place in point.arrived and not taken(point)
+            else point
+            for point in self.points
+        )
+
+    def may_be_disposed(self) -> None:
+        """Somebody has asked for the end of whatever owns this agent."""
+        self.points = frozenset(
+            point._replace(doomed="perhaps") if point.doomed == "no" else point for point in self.points
+        )
+
+    def published(self) -> None:
+        """N-1  The agent was announced: once its listeners are done the driver may start, for a kept wake at once."""
+        self.points = frozenset(point._replace(starting=point.gate != "open") for point in self.points)
+
+    def tools_changed(self, change: Any) -> None:
+        """Tools and the pool belong to all agents: an operation of somebody else has changed them."""
+        self.points = frozenset(point._replace(facts=change(point.facts)) for point in self.points)
+
+    # -- what is seen
+
+    def closure(self, points: Iterable[Point] | None = None, moves: Moves | None = None) -> list[Point]:
+        """The points and everything that unseen moves lead to. Raises `Undecided` beyond the limit."""
+        steps = moves or self.moves
+        queue = deque(self.points if points is None else points)
+        seen = set(queue)
+        while queue:
+            for label, after in steps.of(queue.popleft()):
+                if not label and after not in seen:
+                    seen.add(after)
+                    queue.append(after)
+                    if len(seen) > POINT_LIMIT:
+                        raise Undecided(f"more than {POINT_LIMIT} points explain the agent {self.agent!r}")
+        return list(seen)
+
+    def show(self, reply: Any) -> None:
+        """A record, a live event or the end of an operation. Raises `Found` when the law cannot explain it."""
+        closed = self.closure()
+        after = {
+            self._counted(next_point, reply)
+            for point in closed
+            for label, next_point in self.moves.of(point)
+            if label and not misfit(self.book, label, point, reply)
+        }
+        if isinstance(reply, Record):
+            seq = reply.event.get("seq")
+            if after and seq != self.length:
+                raise explain.found(self, closed, reply, "INV-23", f"the record has seq {seq}, the log's next is {self.length}")
+            self.length += 1
+        if not after:
+            raise explain.unexplained(self, closed, reply)
+        self.points = frozenset(after)
+
+    def _counted(self, point: Point, reply: Any) -> Point:
+        """The seq of a chunk is a source of its anchor (L-STR-4)."""
+        if isinstance(reply, Record) and reply.event.get("type") == "assistant/chunk":
+            sources = (*point.facts.sources, reply.event.get("seq"))
+            return point._replace(facts=point.facts._replace(sources=sources))
+        return point
+
+    def arrive(self, reply: Gate) -> None:
+        """A hook stands at a gate: only where the law has one that no plan takes past it."""
+        place = (reply.gate, reply.key)
+        closed = self.closure()
+        after = frozenset(
+            point._replace(arrived=(*point.arrived, place))
+            for point in closed
+            if self._may_arrive(point, place) and self._proposes(point, reply)
+        )
+        if not after:
+            raise explain.early(self, closed, reply)
+        self.points = after
+
+    def _may_arrive(self, point: Point, place: Place) -> bool:
+        gate, key = place
+        if place in point.arrived or gate not in self.book.holds or place not in places(point):
+            return False
+        return not any(
+            self.book.plans[id].gate == gate and self.book.plans[id].key in (None, key) for id in point.plans
+        )
+
+    def _proposes(self, point: Point, reply: Gate) -> bool:
+        if reply.gate != "pre-step" or reply.messages is None:
+            return True
+        batch = next(at[1] for at, _ in point.loop.driver.parked if at[0] == "pre-step")
+        return reply.messages == tuple(self.book.name(n) for n in batch)
+
+    def knows(self, request: int, op: int) -> bool:
+        """This operation was asked of this agent, and has not ended yet, in any explanation."""
+        return any(
+            op in ops
+            for point in self.points
+            for id, ops in (
+                *((block.request, block.ops) for block in point.blocks),
+                *((frame.request, frame.ops[frame.next :]) for frame in point.frames),
+            )
+            if id == request
+        )
+
+    def done(self, request: int) -> None:
+        """The tick of a request is over."""
+        closed = self.closure()
+        after = frozenset(
+            point
+            for point in closed
+            if all(block.request != request for block in point.blocks)
+            and all(frame.request != request for frame in point.frames)
+        )
+        if not after:
+            raise explain.unfinished(self, closed, request)
+        self.points = after
+
+    def settle(self, reply: Settled) -> None:
+        """Nothing can run any more: who is parked, and what can be read, must be what the law says."""
+        closed = self.closure()
+        still = [point for point in closed if self.moves.is_settled(point)]
+        shown = tuple(sorted((one.gate, one.key) for one in reply.parked if one.agent == self.agent))
+        shown = tuple(place for place in shown if place[0] not in ("setup", "load", "unwind", "flush"))
+        after = [point for point in still if self._standing(point) == shown and not self._unreported(point)]
+        if not after:
+            raise explain.missed(self, closed, still, shown, reply)
+        snapshot = reply.agents.get(self.agent)
+        if snapshot is not None:
+            fitting = [point for point in after if self._reads(point, snapshot)]
+            if not fitting:
+                raise explain.misread(self, after, snapshot, reply)
+            after = fitting
+        self._promises(after, reply)
+        self.points = frozenset(after)
+
+    def _standing(self, point: Point) -> tuple[Place, ...]:
+        return tuple(sorted(point.arrived))
+
+    def _unreported(self, point: Point) -> bool:
+        """A hook stands at a gate that holds, and nobody said so."""
+        return any(place not in point.arrived for place in places(point))
+
+    def _reads(self, point: Point, snapshot: Any) -> bool:
+        core = point.loop.driver.core
+        name = self.book.name
+        return (
+            snapshot.status == status(core)
+            and snapshot.next_turn == tuple(name(n) for n in core.next_turn)
+            and snapshot.next_step == tuple(name(n) for n in core.next_step)
+            and snapshot.length == self.length
+        )
+
+    def _promises(self, points: list[Point], reply: Settled) -> None:
+        """L-IDLE-1, L-MNT-4  Whoever waits for idleness or for a job is told when there is none any more."""
+        if self.waiting_idle and all(is_quiet(point.loop.driver) for point in points):
+            raise explain.found(self, points, reply, "L-IDLE-1", "the agent is idle, and when-idle has not settled")
+        working = any(at[0] == "maintenance" for point in points for at, _ in point.loop.driver.parked)
+        if self.jobs and not working:
+            raise explain.found(self, points, reply, "L-MNT-4", "no job runs, and its promise has not settled")
+
+    def idle(self, reply: Any) -> None:
+        """`when-idle` settled: the agent may be idle here, or may have been just before a driver started again."""
+        if self.book.ops[reply.id, reply.op].op == "maintenance":
+            self.jobs.discard((reply.id, reply.op))
+        self.waiting_idle.discard((reply.id, reply.op))
+
+
+def is_at_rest(point: Point) -> bool:
+    """Nothing of this agent is under way, and nothing of its log is locked."""
+    core = point.loop.driver.core
+    return is_quiet(point.loop.driver) and not aborted(core) and not log_is_locked(point.loop.driver)
+
+
+Heard = Live | Record
