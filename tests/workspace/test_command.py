@@ -69,7 +69,7 @@ async def test_the_time_limit_ends_the_whole_group(tmp_path: Path) -> None:
         said = await tools.call("command", command="sleep 600 & echo $! > pid; echo half; wait", timeout=0.3)
     assert said.code == "TOOL_TIMEOUT"
     assert said.text == "Error: the command was ended after 0.3 seconds\nIts output until then:\nhalf\n"
-    assert not alive(int((tmp_path / "pid").read_text()))
+    await becomes(lambda: not alive(int((tmp_path / "pid").read_text())))
 
 
 async def test_a_time_limit_cannot_be_asked_away(tmp_path: Path) -> None:
