@@ -163,8 +163,8 @@ def _add_moves(graph: Moves, raw: Raw, place: dict[str, int], label: dict[str, s
     names: set[str] = set()
     for number in range(graph.states):
         here: dict[str, list[int]] = {}
-        for named, target in sorted(chosen[number]):
-            here.setdefault(named, []).append(target)
+        for named, to in sorted(chosen[number]):
+            here.setdefault(named, []).append(to)
         graph.moves.append({named: tuple(targets) for named, targets in here.items()})
         graph.edges += len(chosen[number])
         names.update(here)

@@ -55,7 +55,6 @@ class Subject:
     session_format: int = 0
     environment: str = ""
     """Who may call and answer what, and at what price, in Markdown."""
-    notes: str = ""
     extra: Mapping[str, str] = field(default_factory=dict)
 
     def law(self, profile: Profile | None = None) -> Law:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from loopconform.tla.machines.shared import constants_of, core, left_named, prose
+from loopconform.tla.subjects import Subject
+from loopconform.tla.values import Value, from_python
 from loopspec.kernel.machine import Config
 from loopspec.kernel.system import Label
 from loopspec.profile import Law
@@ -17,10 +20,6 @@ from loopspec.transaction import Creation
 from loopspec.worlds.creation_past import Past, Small
 from loopspec.worlds.creation_world import BUDGETS, Choices, CreationWorld, bound
 from loopspec.worlds.world import Bound, Left, Node
-
-from loopconform.tla.machines.shared import constants_of, core, left_named
-from loopconform.tla.subjects import Subject
-from loopconform.tla.values import Value, from_python
 
 
 class SmallSteps(CreationWorld):
@@ -70,56 +69,6 @@ def _constants(choices: Choices, limits: Bound) -> Mapping[str, Any]:
 def _members(members: Any) -> Value:
     return frozenset(from_python(member) for member in members)
 
-
-ENVIRONMENT = """
-Here every small step is a move (the Python world bundles them; the comparison does not).
-
-Constants: the choices `Verbs` (of `create`, `create_now`, `resume`), `Flaws` (`""` is a call without a flaw), `Owners`
-(of `caller`, `provider`, `agent`), `Fibers` (which may be unloaded: `caller`, `provider`, `agents`), `Requests` (of
-`dispose`, `release`), `Events` (dispatches that may fail; empty: all whose failure matters), `Setups` (answers of
-setups), `Kinds` (what is registered by others: `session`, `agent`); then one number per budget, and `Depth`.
-
-Fibers are numbered: 0 the agents service, 1 the provider, from 2 the callers'; there are as many of these as the
-budget `Callers`. An owner is `<<"fiber", f>>` or `<<"agent", number>>`. Numbers of objects, ids and callers are given
-in order of first use: the next object is 1 + spent `creates` + spent `registrations`; ids `1 .. spent ids + 1` may be
-named, the last of which costs one of `ids`; callers `0 .. spent callers` (fibers 2 + caller) likewise with `callers`.
-
-When nothing runs:
-
-* every parked await point that may be answered now is answered: `<<"answer", point, answer>>`, free;
-* a run that may end now: `rest number`, free;
-* any offered call below, at its price.
-
-When a segment runs: the next step of the machine. In the window of a `notify` (live), unless an error has come out of
-this dispatch already, also:
-
-* if the failure of this dispatch matters (and `Events` is empty or names it): `escape event number` or
-  `escape event kind number`, as the alphabet shows, for one of `escapes`: an error comes out of the dispatch. After it
-  nothing else may be called in that window;
-* if at most `Depth` synchronous calls are in progress, this one included: any offered call, for its price and one of
-  `inner`. (Calls are not offered in log windows.)
-
-Offered calls:
-
-| operation | when | price |
-|---|---|---|
-| `verb number id owner flaw` | each of `Verbs`, each id, each owner, each of `Flaws`. Owners: callers, if `caller` is in `Owners` (fresh: one of `callers`); the provider, if `provider` is; agents of transactions that have a driver (agent built, not ended), if `agent` is | one of `creates`, and of `ids` for a fresh id |
-| `abort number` | the promise is pending and nothing has deactivated it | one of `aborts` |
-| `abort number` | the promise has resolved and the transaction is still known | one of `aborts`, one of `stale` |
-| `dispose number` | in `Requests`, resolved, its teardown not settled, not begun | one of `disposals` |
-| `dispose number` | the same, its teardown begun (asked for) | one of `disposals`, one of `stale` |
-| `release number` | in `Requests`, the teardown not begun: an owner effect is disposed by hand | one of `disposals` |
-| `unload fiber` | of a kind in `Fibers`, active; callers only if used | one of `unloads` |
-| `wake number` | its driver is shut (not started, no wake kept) or idle | one of `wakes` |
-| `await number <<"agent", other>>`, `await number <<"fiber", f>>` | the driver is busy and waits for nothing; every known transaction `other`, every fiber from 1 | one of `waits` |
-| `register kind number id` | each of `Kinds`, each id | one of `registrations`, and of `ids` for a fresh id |
-| `announce_again kind object` | each entry of a registry of `Kinds` | one of `detaches` |
-| `withdraw kind object` | the same, if no known transaction has that number | one of `detaches` |
-| `append object` | each entry of the sessions registry | one of `appends` |
-
-A transaction is known from its accepted call until it has ended; its number also names its session and agent.
-Requests about transactions that have ended are not offered. There are no outside refusals here.
-"""
 
 SUBJECT = Subject(
     name="creation",
@@ -189,5 +138,5 @@ SUBJECT = Subject(
         "created_is_awaited",
     ),
     extra={"alphabet": "one two loaded refusals strangers family"},
-    environment=ENVIRONMENT,
+    environment=prose("creation"),
 )

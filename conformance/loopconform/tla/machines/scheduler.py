@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from loopconform.tla.machines.shared import prose
+from loopconform.tla.subjects import Field, Subject
+from loopconform.tla.values import Value, camel, from_python, record
 from loopspec.kernel.budget import Bounded
 from loopspec.profile import Law
 from loopspec.properties.scheduler_explorations import BATCH, PIPELINE, WINDOWS
 from loopspec.worlds.scheduler_world import Freedom, Scheduling, cost
-
-from loopconform.tla.subjects import Field, Subject
-from loopconform.tla.values import Value, camel, from_python, record
 
 TWO = Freedom(calls=2)
 ORDER = Freedom(calls=3, caps=(1, 2), prepare=("dispatch", "final-result"), body=("success",))
@@ -61,52 +61,6 @@ def _core(
 def _scene(name: str, domain: str, meaning: str) -> Field:
     return Field(f"Scene.{name}", name, domain, meaning, "", (), lambda node: from_python(getattr(node.state, name)))
 
-
-ENVIRONMENT = """
-A run is one batch. There are two first states: with a live signal, and with a signal that was aborted before.
-Constants say what the environment may do: `Calls`; `Caps` (sizes of the pool); `Prepare` and `Body` (kinds of
-answers); `Finalise` (a sequence of whole answers); `LateEntry` (wrappers may wait before they reach the body;
-otherwise they reach it at once or never); `SkipsBody` (a wrapper may answer without ever reaching the body).
-
-The environment remembers three things: `reached` (sorted sequence of the dispatches in flight whose wrappers have
-reached the body, let in or not), `barred` (those that were not let in), `lost` (the dispatch due now will not begin).
-
-While a segment runs: in an open window, unless the signal is aborted, `<<"abort">>` (for which nothing else happens
-in that move). In the window behind `notify "tools/execute" call`, in the place of the next step:
-
-* if the dispatch of `call` has not begun: it begins, `<<"park", "body", call>>`; or `<<"lose", call>>` sets `lost`, after
-  which the next step of the machine follows (a failure of the machinery);
-* if it has begun and `call` is not in `reached`: `<<"enter", call, allowed>>`; and if `LateEntry` or `SkipsBody`, also
-  the next step of the machine;
-* else the next step of the machine.
-
-Else the next step of the machine; where that is an append, also its refusal `<<"refuse", …record…>>`.
-
-While nothing runs: `<<"abort">>` if some routine waits and the signal is live. If a *question* is parked (`classify`,
-`cap`, `contexts`), only questions are answered; else every parked await point may be. For a parked
-`<<"body", call>>` with `call` not in `reached`, and `LateEntry`: also `<<"enter", call, allowed>>`. A label of an answer
-holds the first two members of the await point and then the answer, flat: `<<"answer", "classify", 1, "parallel">>`,
-`<<"answer", "cap", "cap", 2>>` (an await point with one member gives one), `<<"answer", "body", 1, "success">>`.
-
-| await point | answers |
-|---|---|
-| `<<"classify", call>>` | `parallel`, `exclusive`, `throws` |
-| `<<"cap">>` | `cap size` for each of `Caps`, `throws` |
-| `<<"contexts", call>>` | `done`, `throws` |
-| `<<"prepare", call, "policy">>` | each of `Prepare`, `throws` |
-| `<<"prepare", call, "arguments">>` | `dispatch`, `final-result`, `throws` |
-| `<<"body", call>>`, call in `barred` | `barred`; if `SkipsBody` each of `Body`; `rejects` |
-| `<<"body", call>>`, call not in `reached`, no `SkipsBody` | `rejects` |
-| `<<"body", call>>` else | each of `Body`, `rejects` |
-| `<<"finalise", call, "success">>` | each of `Finalise`, `throws` |
-| `<<"finalise", call, outcome>>` else | those of `Finalise` that are `block`, or `accept` with a first argument `FALSE`; `throws` |
-
-The answer to a body takes its call out of `reached` and `barred`. `accept concludes hasContexts`, `block hasContexts`.
-
-Budgets (`left`): `abort` for the label `<<"abort">>`; `failure` for every label that begins with `refuse` or `lose` or
-ends with `throws` or `rejects` (also the label of the machine's own last effect `<<"leave", "throws", …>>`-like labels
-only if their last member is one of the two words). What cannot be paid for is not offered.
-"""
 
 SUBJECT = Subject(
     name="scheduler",
@@ -188,11 +142,5 @@ SUBJECT = Subject(
     ),
     switches=("stopped_pool_stays_stopped", "failed_batch_is_completed"),
     extra={"alphabet": "two order pipeline windows"},
-    environment=ENVIRONMENT,
-    notes="""
-A batch ends with the effect `continue`, `concluded` or `throws failure`. Outcomes of a result in the log: `success`,
-`failure`, `aborted`, `aborted-before-dispatch`; `never-started` is the second half of a synthetic pair;
-`outcome-unknown` and `not-started` complete a failed batch where the law wants that. The bookkeeping of the current
-group (mode, its last call, the size of the pool) and whether the lane works, waits or drains is control, and free.
-""",
+    environment=prose("scheduler"),
 )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
-
-from loopspec.worlds.world import Bound, World
 
 from loopconform.tla.subjects import Field
 from loopconform.tla.values import Value, camel, from_python, record
+from loopspec.worlds.world import Bound, World
 
 
 def core(
@@ -43,3 +43,8 @@ def left_named(names: tuple[str, ...]) -> Field:
         (),
         lambda node: record(**dict(zip(keys, node.left, strict=True))),
     )
+
+
+def prose(machine: str) -> str:
+    """What the environment of a machine may do, in Markdown: the file beside its subject."""
+    return Path(__file__).with_name(f"{machine}.md").read_text()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from loopconform.tla.machines.shared import prose
+from loopconform.tla.subjects import Field, Subject
+from loopconform.tla.values import Value, camel, from_python
 from loopspec.kernel.canonical import renamed
 from loopspec.profile import Law
 from loopspec.worlds.tape_world import Budgets, Host, TapeHost
-
-from loopconform.tla.subjects import Field, Subject
-from loopconform.tla.values import Value, camel, from_python
 
 
 class Setting(NamedTuple):
@@ -74,49 +74,6 @@ def _host(name: str, domain: str, meaning: str) -> Field:
     return Field(f"Host.{name}", camel(name), domain, meaning, "", (), lambda s: from_python(getattr(s, name)))
 
 
-ENVIRONMENT = """
-The host around the policy. Constants: one number per budget (`Turns`, `Snapshots`, `Steering`, `Compactions`,
-`Resumes`, `Cancels`, `Losses`, `Reuses`, `Long`), `Keep` (newest turns that stay raw), `Cap` (the step cap, -1: none),
-`CallCount` (tool calls in the first step of each turn), `AnyRange` (compactions take any stretch), `Late` (the policy is
-mounted between two turns only). The surface begins with one cell `<<"system">>` of kind `"system"`, owner 0, not late.
-`late` is true for what was written since the last `turn/end` (new cells join with `late` true).
-
-| phase | move | what happens |
-|---|---|---|
-| idle | `mount` (if not mounted) | mounted |
-| idle | `turn` (one of `turns`) | turn + 1, step 1, the signal is live; pending is the cell `<<"human", turn>>` (kind `human`, owner turn); then the pre-step |
-| idle | `turn with snapshot` (also one of `snapshots`) | the same, with `<<"snapshot", 2*turn>>` (kind `snapshot`, owner turn) behind it; `turn` is the new number |
-| idle | `snapshot` (one of `snapshots`), unless a cell of that name is there | appends `<<"snapshot", 2*turn + 1>>`, owner turn |
-| deciding | `enter` | the decision `enter` has come back: the policy goes on (phase sealing) |
-| deciding | `cancel in pre-step` (one of `cancels`, signal live) | the signal is aborted; still deciding |
-| sealing | one effect of the policy: `warned raw`, `entry …name of the first node…`, `fold uid` | the effect |
-| sealing | `entered` | the policy has entered the step: phase entered |
-| sealing | `left verb value…` | the policy left otherwise (`<<"left", "raise", "aborted">>`, `<<"left", "return", "reject">>`): the turn ends |
-| entered | `request` | the pending cells join; then every result on the surface is `seen`; phase streaming |
-| entered | `cancel before request` (one of `cancels`) | the turn ends; the pending cells are lost |
-| streaming, step 1 | `calls CallCount` | appends `<<"calls", turn>>` (kind assistant, owner turn, calls `<<"c0", "c1", …>>`); these are open |
-| streaming, step 1 | `calls "one id"` (one of `reuses`, CallCount > 1) | the same with the calls `<<"c0", "c0">>` |
-| streaming, step > 1 | `reply` | appends `<<"reply", turn>>` (assistant, owner turn); the turn ends |
-| tools | `result` | appends `<<"result", turn, k>>` (kind result, owner turn, answers `<<first open call>>`), `k` the number of late results of this turn so far; the call is closed; when none is open, phase answered |
-| tools | `long result` (one of `long`) | the same, the cell is `long` |
-| tools | `notice` (one of `steering`) | appends `<<"notice">>` (kind context, owner turn) |
-| tools | `results lost` (one of `losses`) | the turn ends |
-| answered | `next step` | step 2, nothing pending, pre-step |
-| answered | `steered step` (one of `steering`) | the same with `<<"steer">>` (human, owner turn) pending |
-| idle, answered | `compact first last` (one of `compactions`) | positions count from 0; the cells from `first` to `last` are replaced by `<<"summary">>` (kind context, owner turn, late). Edges are position of the end and every position from 1 whose cell is named `<<"human", …>>` (with `AnyRange`: every position from 1); any two edges `first < after` with `last = after - 1` |
-| any | `crash and resume` (one of `resumes`) | the signal is live, no warnings are remembered; if not idle the turn ends |
-
-Pre-step: without the policy mounted, phase entered at once. Else phase deciding; what the policy does when the decision
-is back is the law (TP-08 and on), where `renewed` is true when a pending cell is a snapshot. Its effects come one by
-one; an append is never refused here. *The turn ends*: no cell is late, a cell stays `long` only if it is not `seen`,
-`largestEnded` becomes at least `turn`, the signal is live, phase idle, step 0, nothing pending, no open calls. Nothing
-is ever forgotten. Labels that are one word are `<<"turn">>`.
-
-Entries are cells of kind `entry` named `<<"entry">>` followed by the name of the first cell that they replaced, late,
-with owner 0 and nothing else. A folded result is named like the result with `"folded"` in the place of `"result"`, keeps
-the rest, is not `long`, and late. A warning is kept as `<<name of the first cell of the portion, sorted ids>>`.
-"""
-
 SUBJECT = Subject(
     name="tape",
     module="Tape",
@@ -169,5 +126,5 @@ SUBJECT = Subject(
     ),
     switches=("tape_pairs_by_multiset",),
     extra={"alphabet": "tiny kept odd"},
-    environment=ENVIRONMENT,
+    environment=prose("tape"),
 )
