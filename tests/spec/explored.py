@@ -51,6 +51,7 @@ CASES: tuple[Case, ...] = (
     Case("inbox", "dsh-0.1.7", 4, "small"),
     Case("retry", "seed", 0, "quick"),
     Case("retry", "dsh-0.1", 0, "quick"),
+    Case("retry", "seed", 0, "small"),
     Case("retry", "seed", 0, "chains"),
 )
 

@@ -80,6 +80,10 @@ class Seen(NamedTuple):
     refused: bool = False
     tie: bool = False
     """The timer of this recovery ran off after a cancel."""
+    stopped: bool = False
+    """The timer of this recovery was cut."""
+    doubled: bool = False
+    """A second recovery was asked for while this one is under way."""
     goes_on: bool = False
     """The last recovery has led to another attempt, so its turn goes on."""
 
@@ -100,6 +104,8 @@ def _call(seen: Seen, label: Label) -> Seen:
         return seen.put(cancelled=True, owes_cut=seen.timer)
     if name == "dispose":
         return seen.put(over=True, owes_cut=seen.timer)
+    if seen.active:
+        return seen.put(doubled=True)
     turn, step, provider, policy, code, advised, chance, aborted = label[2:]
     asked = Asked((turn, step), provider, policy, code, advised, chance)
     lines = seen.lines if seen.asked.place == asked.place else ()
@@ -129,13 +135,15 @@ def _note(seen: Seen, label: Label) -> Seen:
 def _answer(seen: Seen, label: Label) -> Seen:
     if label[1][0] == "wait":
         tie = label[2][0] == "elapsed" and (seen.cancelled or seen.over)
-        return seen.put(timer=False, tie=tie)
+        return seen.put(timer=False, tie=tie, stopped=label[2][0] == "cut")
     return seen.put(said=label[2][0])
 
 
 def _leave(seen: Seen, label: Label) -> Seen:
     if label[1] == "return":
         return seen
+    if label[1] == "raise":
+        return seen.put(doubled=False)
     goes_on = (label[2] == "retry" or (label[2], seen.said) == ("downstream", "retry")) and not seen.cancelled
     asked = Asked(seen.asked.place)
     return Seen(asked, False, seen.lines, seen.numbers, False, seen.over, seen.drained, goes_on=goes_on)
@@ -144,6 +152,8 @@ def _leave(seen: Seen, label: Label) -> Seen:
 def may_fail_next(seen: Seen, place: tuple[int, int]) -> bool:
     """Whether the next failure may belong to this step: another attempt was granted, or a later turn has begun."""
     last = seen.asked.place
+    if seen.active:
+        return place == last
     return place >= last if seen.goes_on else place[0] > last[0]
 
 
@@ -230,7 +240,7 @@ def one_timer(node: Node, law: Law) -> Answer:
 
 
 def timer_is_stopped(seen: Seen, label: Label, after: Seen, law: Law) -> Answer:
-    return not seen.owes_cut or label == ("note", "cut")
+    return seen.owes_cut == (label == ("note", "cut"))
 
 
 def cancel_starts_nothing(seen: Seen, label: Label, after: Seen, law: Law) -> Answer:
@@ -241,6 +251,14 @@ def cancel_starts_nothing(seen: Seen, label: Label, after: Seen, law: Law) -> An
 
 def cancel_beats_the_timer(seen: Seen, label: Label, after: Seen, law: Law) -> Answer:
     return not is_record(label, "llm/retry-started") or not (seen.cancelled or seen.over)
+
+
+def one_at_a_time(seen: Seen, label: Label, after: Seen, law: Law) -> Answer:
+    return seen.doubled == (label == ("leave", "raise", "busy")) and not (seen.drained and seen.doubled)
+
+
+def cut_starts_nothing(seen: Seen, label: Label, after: Seen, law: Law) -> Answer:
+    return not is_record(label, "llm/retry-started") or not seen.stopped
 
 
 def _tie(law: Law) -> str:
@@ -318,12 +336,15 @@ PROMISES: tuple[Promise, ...] = (
     Promise("INV-R9 tie", "After a cancel or the end, no attempt is announced.", cancel_beats_the_timer, broken=_tie,
             needs=("cancels",)),
     Promise("INV-R10", "At most one timer runs, and only during a recovery.", node=one_timer),
-    Promise("INV-R10 cut", "A cancel or the end stops the timer before anything else.", timer_is_stopped),
+    Promise("INV-R10 cut", "A cancel or the end stops a running timer before anything else; nothing else does.",
+            timer_is_stopped),
     Promise("M-602", "Only what the policy names and has the patience for is tried again.", only_named_failures),
     Promise("M-623", "Under `always` the others come first, their retry wins, their errors do not.", others_first),
     Promise("M-601", "The answer is the one that the run calls for.", gives_what_it_must),
     Promise("M-601 once", "The listeners behind are asked at most once.", asks_once),
     Promise("M-612", "A failure is handed on only when budget or patience are spent.", gives_up_only_when_it_must),
+    Promise("M-621 single", "A second recovery of the same agent is refused, and only that.", one_at_a_time),
+    Promise("M-622 cut", "A wait that was cut starts nothing.", cut_starts_nothing),
     Promise("M-621 asks", "After its end the plugin asks nobody.", asks_only_when_alive),
     Promise("M-621", "The plugin has ended, once, when nothing of it is under way.", drained_when_done),
 )  # fmt: skip

@@ -1,9 +1,10 @@
 """The retries of one agent alone, within bounds: every failure that a step may have, every answer, every cancel.
 
-Two providers, of which one changes its policy and one is served without a policy now and then; failures that a policy
-names and failures that it does not; no advice, advice within the policy's patience and beyond it; the smallest and the
-largest number of the random source. A cancel or the end of the plugin comes in any window and at any await point, a
-timer may tie with either, a record may be refused, and a failure may belong to the same step or to a later one.
+Three providers, of which two change their policies and share one of them, and one is served without a policy;
+failures that a policy names and failures that it does not; no advice, advice within the policy's patience and beyond
+it; the smallest and the largest number of the random source. A cancel or the end of the plugin comes in any window
+and at any await point, a timer may tie with either, a record may be refused, and a failure may belong to the same
+step or to a later one.
 
 Delays are whole numbers here, so that every state has one text.
 """
@@ -32,13 +33,19 @@ STRICTER: Terms = ("normal", 1, ("SERVER",), 2, 4, 0)
 ALWAYS: Terms = ("always", 0, (), 1, 2, 0)
 """Never gives up; 1 then 2 milliseconds."""
 
-ROUTES: tuple[tuple[str, Terms], ...] = (("a", NORMAL), ("a", STRICTER), ("b", ALWAYS), ("b", NO_POLICY))
+ROUTES: tuple[tuple[str, Terms], ...] = (
+    ("a", NORMAL),
+    ("a", STRICTER),
+    ("b", STRICTER),
+    ("b", ALWAYS),
+    ("c", NO_POLICY),
+)
 """Who may have served a request that failed, and under which policy."""
 
 FAILURES: tuple[tuple[str, int, int], ...] = (
     ("SERVER", 0, 0),
     ("SERVER", 0, 1),
-    ("SERVER", 1, 0),
+    ("SERVER", 2, 0),
     ("SERVER", 9, 0),
     ("AUTH", 0, 0),
 )
@@ -53,13 +60,19 @@ class RetryEnvironment(Environment[Retry]):
     """Failing requests, the listeners behind the plugin, the timer, the user, and whoever unloads the plugin."""
 
     def operations(self, core: Retry, next_message: int) -> Iterator[tuple[Operation, Price]]:
-        """A failure of this or a later step when no recovery is under way; a cancel when one is; the end, once."""
+        """A failure of this or a later step when no recovery is under way; a cancel when one is; the end, once.
+
+        A listener that hands a failure on twice asks for a second recovery while the first is under way.
+        """
         if not core.active:
             for place in PLACES:
                 if place >= core.place:
                     yield from self.failures(core, place)
-        elif not core.aborted:
-            yield ("abort",), "cancels"
+        else:
+            if not core.over:
+                yield ("recover", *core.place, *ROUTES[0], *FAILURES[0], False), "doubles"
+            if not core.aborted:
+                yield ("abort",), "cancels"
         if not core.over:
             yield ("dispose",), "ends"
 
@@ -69,8 +82,8 @@ class RetryEnvironment(Environment[Retry]):
         for provider, policy in ROUTES:
             for failure in FAILURES:
                 yield ("recover", *place, provider, policy, *failure, False), price
-        provider, policy = ROUTES[2]
-        yield ("recover", *place, provider, policy, "SERVER", 0, 0, True), (*_many(price), "cancels")
+        for provider, policy in (ROUTES[0], ROUTES[3]):
+            yield ("recover", *place, provider, policy, "SERVER", 0, 0, True), (*_many(price), "cancels")
 
     def answers(self, core: Retry, point: Effect) -> Iterator[tuple[Answer, Price]]:
         """What the listeners behind say; a timer that runs off, or that was cut."""
@@ -89,23 +102,26 @@ def _many(price: Price) -> tuple[str, ...]:
 
 def bound(name: str, depth: int = 1, **budgets: int) -> Bound:
     """A bound of the retries; what is not named is 0."""
-    names = ("failures", "steps", "cancels", "ends", "refusals")
+    names = ("failures", "steps", "cancels", "ends", "refusals", "doubles")
     unknown = sorted(set(budgets) - set(names))
     if unknown:
         raise KeyError(f"The retries have no budgets {unknown}. They have: {', '.join(names)}.")
     return Bound(name, tuple((budget, budgets.get(budget, 0)) for budget in names), depth)
 
 
+SMALL = bound("small", failures=2, steps=1, cancels=1, doubles=1)
+"""Two failures of one step, one cancel, one failure that is handed on twice."""
+
 QUICK = bound("quick", failures=2, steps=2, cancels=1, ends=1, refusals=1)
 """Two failures of one step or of two, one cancel, the end of the plugin, one refused record."""
 
-CHAINS = bound("chains", depth=0, failures=4, steps=1)
-"""Four failures of one step, and nothing else: every way in which chains and budgets cross."""
+CHAINS = bound("chains", depth=0, failures=3, steps=1)
+"""Three failures of one step, and nothing else: every way in which chains and budgets cross."""
 
 DEEP = bound("deep", failures=3, steps=2, cancels=1, ends=1, refusals=1)
-"""By command only: about 220,000 states."""
+"""By command only: about 150,000 states."""
 
-BOUNDS = {one.name: one for one in (QUICK, CHAINS, DEEP)}
+BOUNDS = {one.name: one for one in (QUICK, SMALL, CHAINS, DEEP)}
 
 
 class RetryWorld(World[Retry]):
