@@ -62,6 +62,7 @@ function hello({ id, protocol }) {
     gates: GATES,
     ops: OPS,
     events: EVENTS,
+    partial: ['signal/abort'], // before its first hook nobody has been given the signal
     vetoes: true,
     storage: true,
   })

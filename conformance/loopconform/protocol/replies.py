@@ -31,7 +31,8 @@ class Implementation(Strict):
 
 class HelloReply(Strict):
     """Closes `hello`. `profiles`: the laws it can be opened under (most have one). `gates`: those it can hold.
-    `ops`: operations it can run. `events`: live events it reports. `vetoes`: it can refuse appends."""
+    `ops`: operations it can run. `events`: live events it reports; `partial`: those of them
+    that it cannot hear every time. `vetoes`: it can refuse appends."""
 
     type: Literal["hello"]
     id: int
@@ -43,6 +44,7 @@ class HelloReply(Strict):
     gates: tuple[GateName, ...] = ()
     ops: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
+    partial: tuple[str, ...] = ()
     vetoes: bool = False
     storage: bool = False
 
