@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from loopconform.tla.dump import Moves, NotComparable, state_text
 from loopconform.tla.equality import Apart, Comparison, compare, moves_of
+from loopconform.tla.instances import TLA, enter
 from loopconform.tla.model import graph_of, model_of
 from loopconform.tla.subjects import Subject, subjects
 from loopconform.tla.tlc import Missing, Stopped
@@ -44,6 +45,7 @@ def python_graph(subject: Subject, bound: str, law: Law, max_states: int | None)
 @click.option("--max-states", type=click.IntRange(1), help="Give up (undecided) beyond this many states.")
 @click.option("--timeout", type=click.IntRange(1), default=1800, show_default=True, help="Seconds for TLC.")
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Set a constant of the TLA+ side only.")
+@click.option("--record", is_flag=True, help="Pin the counts of equal graphs in tla/equality.json.")
 @click.option("--jar", "other_jar", type=click.Path(exists=True, path_type=Path), help="Another tla2tools.jar.")
 @click.option("--models", type=click.Path(exists=True, path_type=Path), help="Another directory of models.")
 def command(
@@ -53,6 +55,7 @@ def command(
     max_states: int | None,
     timeout: int,
     changes: tuple[str, ...],
+    record: bool,
     other_jar: Path | None,
     models: Path | None,
 ) -> None:
@@ -61,9 +64,10 @@ def command(
     if machine not in known:
         raise click.BadParameter(f"{machine!r}; there are {', '.join(known)}", param_hint="MACHINE")
     subject = known[machine]
+    asked = Asked(max_states, timeout, settings(changes), record, other_jar, models or TLA)
     worst = EQUAL
     for bound in chosen(subject, bounds):
-        worst = max(worst, _one(subject, bound, profile, max_states, timeout, settings(changes), other_jar, models))
+        worst = max(worst, _one(subject, bound, subject.law(profile), asked))
     raise SystemExit(worst)
 
 
@@ -98,35 +102,35 @@ def settings(pairs: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def _one(
-    subject: Subject,
-    bound: str,
-    profile: Profile | None,
-    max_states: int | None,
-    timeout: int,
-    changes: dict[str, Any],
-    other_jar: Path | None,
-    models: Path | None,
-) -> int:
-    law = subject.law(profile)
+class Asked(NamedTuple):
+    """What is the same for every comparison of one command."""
+
+    max_states: int | None
+    timeout: int
+    changes: dict[str, Any]
+    record: bool
+    other_jar: Path | None
+    models: Path
+
+
+def _one(subject: Subject, bound: str, law: Law, asked: Asked) -> int:
     title = f"{subject.name} {bound} under {law!r}"
     begin = time.perf_counter()
-    graph = python_graph(subject, bound, law, max_states)
+    graph = python_graph(subject, bound, law, asked.max_states)
     if graph is None:
-        click.echo(f"UNDETERMINED  {title}: loopspec has more than {max_states:,} states")
+        click.echo(f"UNDETERMINED  {title}: loopspec has more than {asked.max_states:,} states")
         return UNDETERMINED
     ours = moves_of(graph, subject)
     middle = time.perf_counter()
     try:
-        model = model_of(subject, models) if models is not None else model_of(subject)
         theirs, done = graph_of(
             subject,
             bound,
             law,
-            model=model,
-            changes=changes,
-            other_jar=other_jar,
-            timeout=timeout,
+            model=model_of(subject, asked.models),
+            changes=asked.changes,
+            other_jar=asked.other_jar,
+            timeout=asked.timeout,
             small=ours.states < 20_000,
         )
         result = compare(ours, theirs)
@@ -140,7 +144,17 @@ def _one(
     click.echo(f"{verdict(result)}  {title}; {seconds}")
     for line in told(result, graph):
         click.echo(line)
+    if asked.record and result.equal and not asked.changes:
+        entry = {**counts(result), "seconds": round(done.seconds, 1)}
+        enter(asked.models / "equality.json", "comparisons", title, entry)
     return EQUAL if result.equal else DIFFERENT
+
+
+def counts(result: Comparison) -> dict[str, Any]:
+    """What of a comparison is exact and therefore pinned."""
+    exact = {"verdict": verdict(result), "loopspec": result.left.states, "tla": result.right.states}
+    exact |= {"moves": result.left.edges, "labels": result.left.labels}
+    return exact if result.classes is None else {**exact, "classes": result.classes[0]}
 
 
 def verdict(result: Comparison) -> str:

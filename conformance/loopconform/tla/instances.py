@@ -4,9 +4,10 @@ An instance is a `.cfg` file whose first comments say what must come of it:
 
     \* module: MCInbox           default: the name of the file up to the first `_`
     \* tier: quick               or deep
-    \* expect: pass              or: violates NAME, reaches NAME, deadlock
+    \* expect: pass              the default; or: violates NAME, reaches NAME, deadlock
     \* deadlock: checked         default: a state without moves is fine
     \* heap: 2g                  default: 1g
+    \* mirror: driver LI-30      a liveness claim of the Python kernel that must get the same verdict
     \* why: one sentence
 
 The head is written by whoever writes the model, before it is run. The manifest holds what a run counted (distinct,
@@ -49,6 +50,8 @@ class Instance:
     deadlock: bool
     heap: str
     why: str
+    mirror: str = ""
+    """The liveness claim of the Python kernel that must get the same verdict: `driver LI-30 with <mutant>`."""
 
     @property
     def name(self) -> str:
@@ -78,7 +81,7 @@ def instance(config: Path) -> Instance:
         elif line.strip() and not line.strip().startswith("\\*"):
             break
     where = config.name
-    expect, _, target = said.get("expect", "").partition(" ")
+    expect, _, target = said.get("expect", "pass").partition(" ")
     if expect not in ("pass", "violates", "reaches", "deadlock") or (expect in ("violates", "reaches")) != bool(target):
         raise BadInstance(
             f"{where}: the head must say `\\* expect: pass`, `violates NAME`, `reaches NAME` or `deadlock`"
@@ -98,6 +101,7 @@ def instance(config: Path) -> Instance:
         said.get("deadlock") == "checked" or expect == "deadlock",
         said.get("heap", "1g"),
         said.get("why", ""),
+        said.get("mirror", ""),
     )
 
 
@@ -115,12 +119,20 @@ def manifest(directory: Path = TLA) -> dict[str, dict[str, Any]]:
 
 def pin(one: Instance, run: Run) -> None:
     """Write the counts of a run into the manifest. Several processes may do so at the same time."""
-    file = one.config.parent / "manifest.json"
-    with (one.config.parent / ".manifest.lock").open("w") as lock:
+    enter(one.config.parent / "manifest.json", "instances", one.name, {**pinned(one, run), "seconds": _seconds(run)})
+
+
+def _seconds(run: Run) -> float:
+    return round(run.seconds, 1)
+
+
+def enter(file: Path, section: str, name: str, entry: dict[str, Any]) -> None:
+    """Put one entry into a section of a JSON file, sorted by name, while nobody else does."""
+    with (file.parent / ".manifest.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        known = manifest(one.config.parent)
-        known[one.name] = {**pinned(one, run), "seconds": round(run.seconds, 1)}
-        text = json.dumps({"format": "loopspec-tla-1", "instances": dict(sorted(known.items()))}, indent=1)
+        known = dict(json.loads(file.read_text())[section]) if file.is_file() else {}
+        known[name] = entry
+        text = json.dumps({"format": "loopspec-tla-1", section: dict(sorted(known.items()))}, indent=1)
         temporary = file.with_suffix(".json.new")
         temporary.write_text(text + "\n")
         os.replace(temporary, file)

@@ -87,8 +87,8 @@ SUBJECT = Subject(
         _tape(
             "cells",
             "sequence of records `[uid, kind, owner, late, calls, answers, seen, long]`",
-            "The surface: `uid` is the name of a node (a tuple), `kind` one of `system`, `human`, `snapshot`, `context`, "
-            "`assistant`, `result`, `entry`.",
+            "The surface: `uid` is the name of a node (a tuple), `kind` one of `system`, `human`, `snapshot`, "
+            "`context`, `assistant`, `result`, `entry`.",
             "surface nodes",
             "TP-11",
             "TP-30",
