@@ -54,6 +54,43 @@ class Line(NamedTuple):
     retry: int
 
 
+class Course(NamedTuple):
+    """What the surroundings remember of the turn, so that a step fails again only when it may."""
+
+    place: tuple[int, int] = (0, 0)
+    """The turn and step of the last failure."""
+    active: bool = False
+    """Its recovery is under way."""
+    cancelled: bool = False
+    """Its turn was cancelled."""
+    said: str = ""
+    """What the listeners behind have said about it."""
+    goes_on: bool = False
+    """The last recovery has led to another attempt."""
+
+
+def proceed(course: Course, label: Label) -> Course:
+    """Fold one move into the memory of the surroundings."""
+    verb, name = label[0], label[1]
+    if verb == "call" and name == "recover" and not course.active:
+        return Course((label[2], label[3]), True, label[-1])
+    if verb == "call" and name == "abort":
+        return course._replace(cancelled=True)
+    if verb == "answer" and name[0] == "downstream":
+        return course._replace(said=label[2][0])
+    if verb == "leave" and name == "give":
+        granted = label[2] == "retry" or (label[2], course.said) == ("downstream", "retry")
+        return Course(course.place, goes_on=granted and not course.cancelled)
+    return course
+
+
+def may_fail_next(course: Course, place: tuple[int, int]) -> bool:
+    """Whether the next failure may belong to this step: another attempt was granted, or a later turn has begun."""
+    if course.active:
+        return place == course.place
+    return place >= course.place if course.goes_on else place[0] > course.place[0]
+
+
 @state
 class Seen(NamedTuple):
     """What a bystander remembers."""
@@ -84,8 +121,8 @@ class Seen(NamedTuple):
     """The timer of this recovery was cut."""
     doubled: bool = False
     """A second recovery was asked for while this one is under way."""
-    goes_on: bool = False
-    """The last recovery has led to another attempt, so its turn goes on."""
+    course: Course = Course()
+    """What the surroundings remember."""
 
     def put(self, **changes: Any) -> Seen:
         """A copy with some fields changed."""
@@ -94,8 +131,8 @@ class Seen(NamedTuple):
 
 def watch(seen: Seen, label: Label) -> Seen:
     """Fold one move into the memory."""
-    fold = _FOLDS.get(label[0])
-    return seen if fold is None else fold(seen, label)
+    fold, course = _FOLDS.get(label[0]), proceed(seen.course, label)
+    return (seen if fold is None else fold(seen, label)).put(course=course)
 
 
 def _call(seen: Seen, label: Label) -> Seen:
@@ -144,17 +181,7 @@ def _leave(seen: Seen, label: Label) -> Seen:
         return seen
     if label[1] == "raise":
         return seen.put(doubled=False)
-    goes_on = (label[2] == "retry" or (label[2], seen.said) == ("downstream", "retry")) and not seen.cancelled
-    asked = Asked(seen.asked.place)
-    return Seen(asked, False, seen.lines, seen.numbers, False, seen.over, seen.drained, goes_on=goes_on)
-
-
-def may_fail_next(seen: Seen, place: tuple[int, int]) -> bool:
-    """Whether the next failure may belong to this step: another attempt was granted, or a later turn has begun."""
-    last = seen.asked.place
-    if seen.active:
-        return place == last
-    return place >= last if seen.goes_on else place[0] > last[0]
+    return Seen(Asked(seen.asked.place), False, seen.lines, seen.numbers, False, seen.over, seen.drained)
 
 
 _FOLDS: dict[str, Callable[[Seen, Label], Seen]] = {

@@ -18,11 +18,11 @@ from loopspec import retry
 from loopspec.kernel.machine import Answer, Effect, Operation
 from loopspec.profile import Law
 from loopspec.properties.claims import Claims, claims_for
-from loopspec.properties.retry import PROMISES, WITNESSES, Seen, may_fail_next, watch
+from loopspec.properties.retry import PROMISES, WITNESSES, Course, Seen, may_fail_next, proceed, watch
 from loopspec.retry import NO_POLICY, Retry, Terms
 from loopspec.worlds.world import Bound, Environment, Node, Price, World
 
-__all__ = ["BOUNDS", "QUICK", "RetryEnvironment", "RetryWorld", "bound", "claims", "world"]
+__all__ = ["BOUNDS", "QUICK", "RetryEnvironment", "RetryWorld", "bare_world", "bound", "claims", "world"]
 
 NORMAL: Terms = ("normal", 2, ("SERVER",), 2, 4, 1)
 """Two retries, for one code; 2 then 4 milliseconds, from nothing to twice as much by chance, and never above 4."""
@@ -129,15 +129,21 @@ class RetryWorld(World[Retry]):
 
     def moves(self, node: Node) -> Iterator[tuple[Any, Node]]:
         """Every move of the world that a loop could make."""
+        course = node.memory if isinstance(node.memory, Course) else node.memory.course
         moves: Iterator[tuple[Any, Node]] = super().moves(node)
         for label, target in moves:
-            if label[1] != "recover" or may_fail_next(node.memory, (label[2], label[3])):
+            if label[1] != "recover" or may_fail_next(course, (label[2], label[3])):
                 yield label, target
 
 
 def world(law: Law, limits: Bound = QUICK) -> World[Retry]:
     """The retries under a law, within limits, watched by a bystander."""
     return RetryWorld(retry.MACHINE, retry.initial(law), RetryEnvironment(), limits, Seen(), watch)
+
+
+def bare_world(law: Law, limits: Bound) -> World[Retry]:
+    """The same without the bystander: of the past it knows only what the surroundings know."""
+    return RetryWorld(retry.MACHINE, retry.initial(law), RetryEnvironment(), limits, Course(), proceed)
 
 
 def claims(law: Law, limits: Bound = QUICK) -> Claims:
