@@ -133,6 +133,16 @@ TABLE: tuple[Disagreement, ...] = (
         "with the results of crash repair, outcome unknown or never started.",
     ),
     Disagreement(
+        "snapshot_sees_listeners",
+        "Is the runtime-context snapshot worked out after the outer listeners of pre-step have done their part?",
+        ("P-204", "P-205", "L-CTX-2", "RACE-21"),
+        True,
+        False,
+        False,
+        "Published loops work it out before. A compaction in such a listener may take the snapshot off the surface, and "
+        "the request of that very step then has no runtime context at all.",
+    ),
+    Disagreement(
         "driver_waits_for_publication",
         "Is a wake that reaches an unpublished agent kept until `agent/session-start` has been delivered?",
         ("N-1", "C-TXN-15", "C-SET-7", "R-57", "R-58", "R-59", "INV-19"),
@@ -404,6 +414,7 @@ class Law:
     streams_are_embedded: Choice
     stopped_pool_stays_stopped: Choice
     failed_batch_is_completed: Choice
+    snapshot_sees_listeners: Choice
     driver_waits_for_publication: Choice
     every_owner_joins: Choice
     provider_keeps_order: Choice

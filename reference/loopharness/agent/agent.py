@@ -508,11 +508,14 @@ class Agent:
 
     async def _pre_step(self, batch: Ids) -> Answer:
         claimed = self.messages.all_of(batch)
-        proposed = (*claimed, *self._snapshot())
-        default = {"kind": "enter", "messages": proposed}
+        due = None if self.law.snapshot_sees_listeners else self._snapshot()
+
+        def default() -> Mapping[str, Any]:
+            return {"kind": "enter", "messages": (*claimed, *(self._snapshot() if due is None else due))}
+
         core = self.core
         payload = {"messages": claimed, "turn": core.turn, "step": core.step + 1, "signal": self.signal}
-        verdict = await self.events.waterfall("agent/pre-step", payload, base=lambda: default)
+        verdict = await self.events.waterfall("agent/pre-step", payload, base=default)
         if verdict["kind"] == "reject":
             return ("reject",)
         return ("enter", tuple([self._entering(message, claimed, batch) for message in verdict["messages"]]))
