@@ -320,7 +320,8 @@ StepEnd(c, then) ==
   Appends(c, c, <<"step/end", c.turn, c.step>>, then, <<"fail">>)
 
 CloseStep(c, result) == StepEnd(c, <<"step closed", result>>)
-FailStep(c) == StepEnd(c, <<"fail">>)
+FailStep(c) == StepEnd(c, <<"step failed">>)
+StepFailed(c) == Goes(c, <<"fail">>)
 
 (* L-TURN-10, CW16: max-tokens is sticky.                                  *)
 StepClosed(c, result) ==
@@ -421,6 +422,7 @@ DriverRule(c, f) ==
     [] f[1] = "tools done"       -> ToolsDone(c, f[2])
     [] f[1] = "close step"       -> CloseStep(c, f[2])
     [] f[1] = "fail step"        -> FailStep(c)
+    [] f[1] = "step failed"      -> StepFailed(c)
     [] f[1] = "step closed"      -> StepClosed(c, f[2])
     [] f[1] = "stop or go on"    -> StopOrGoOn(c)
     [] f[1] = "stopping done"    -> StoppingDone(c, f[2])
@@ -449,5 +451,5 @@ Toll(o) == IF o.effect[1] = "turn/start" /\ o.verb = "append" THEN <<"turns">> E
 
 Step ==
   /\ Runs /\ ~MayBegin(CatchesUp)
-  /\ LET o == Spoken(core, Top.frame) IN Perform(o, Toll(o), Becomes)
+  /\ \E o \in {Spoken(core, Top.frame)} : Perform(o, Toll(o), Becomes)
 =============================================================================
