@@ -25,7 +25,7 @@ CONSTANTS
     Aborts, Failures,        \* how often the signal may be aborted, and how often the machinery may fail
     StoppedPoolStaysStopped, \* law: a call that was found exclusive keeps the pool stopped while it drains (T-402)
     FailedBatchIsCompleted,  \* law: a failed batch still records a result for every call (VD-40, S-LIF-7)
-    Removed                  \* names of guards that are taken out, to see which property notices
+    Broken                   \* names of guards that are out of force, to see which property notices
 
 Call == 1..Calls
 FinaliseAnswers == {Finalise[i] : i \in DOMAIN Finalise}
@@ -45,8 +45,8 @@ VARIABLES
     barred,     \* those of them that were not let in
     lost,       \* the dispatch that is due now will not begin
     left,       \* what the environment may still spend: [abort, failure]
-    base,       \* the first call of the group
-    mode,       \* how that call was classified: "parallel" or "exclusive"
+    mode,       \* how the first call of the group was classified: "parallel" or "exclusive"
+    last,       \* the last call that the group may hold
     cap,        \* the size of the pool, as read when the group began (T-403)
     stopped,    \* a later call of this group was found to be exclusive (T-402)
     point,      \* the await point at which the lane is parked
@@ -54,14 +54,14 @@ VARIABLES
     window,     \* "log" or "live" while listeners of the last effect run, else "closed"
     label       \* the label of the last move; read by nobody
 
-group == <<base, mode, cap, stopped>>
+group == <<mode, last, cap, stopped>>
 line == <<next, done, concluded>>
 pool == <<live, entered, reached, barred, lost>>
 law == <<cut, failure, slots, line>>
 view == <<aborted, law, group, pool, point, frame, window, left>>
 vars == <<view, label>>
 
-Guarded(guard) == guard \notin Removed
+Guarded(guard) == guard \notin Broken
 
 (***************************************************************************)
 (* Small words.                                                            *)
@@ -103,6 +103,7 @@ Settling == Running /\ Label \in {"settled", "bystander"}
 
 Failure ==
     CASE Running /\ Label = "threw"             -> First(frame[2], frame[3])
+      [] Running /\ Label = "prepared" /\ frame[4] = "throws" -> First("prepare", frame[2])
       [] Settling /\ frame[3] = "rejects"       -> First("body", frame[2])
       [] Running /\ Label = "started" /\ lost   -> First("execute", frame[2])
       [] OTHER                                  -> failure
@@ -121,10 +122,14 @@ Entered == IF ResultRecorded /\ Label = "recorded" THEN entered \ {frame[2]} ELS
 Concluded == concluded \/ (ResultRecorded /\ Label = "recorded" /\ frame[3])
 
 \* T-202, T-303  An allow that comes after the abort is no dispatch; a denial keeps its reason.
-Dispatching == Label = "prepared" /\ frame[3] = "policy" /\ frame[4] = "dispatch" /\ ~aborted
+Allowed == Label = "prepared" /\ frame[3] = "policy" /\ frame[4] = "dispatch" /\ ~aborted
 
 \* RACE-11, LR-158  After a failure a preparation comes to nothing.
-Refuses == Label = "prepared" /\ failure # Nothing /\ Guarded("failure stops starts")
+Refuses ==
+    /\ Label = "prepared"
+    /\ frame[4] = "throws" \/ (failure # Nothing /\ Guarded("failure stops starts"))
+
+Dispatching == Allowed /\ ~Refuses
 
 \* T-202  What preparation yields without a dispatch: a result for post-execute, or a final one.
 Prepared(c, what, answer) ==
@@ -169,13 +174,13 @@ HeadOfLine == IF Guarded("model order") \/ Slots = <<>> THEN 1 ELSE Len(Slots)
 HeadIsReady == Slots # <<>> /\ (Guarded("model order") => Slots[1].call = Done + 1)
 
 \* A group begins, or a result is recorded and its contexts are accepted.
-Committed == Label = "commit" \/ (Label = "recorded" /\ ~frame[4])
+Committed == Label \in {"begin", "commit"} \/ (Label = "recorded" /\ ~frame[4])
 
 \* T-408  Failure is looked at after a preparation, after a settlement, and when nothing is left to commit.
 MustRaise ==
     /\ Failure # Nothing
     /\ \/ Label \in {"threw", "settled", "started", "complete"}
-       \/ Label = "prepared" /\ (Refuses \/ Guarded("failure stops starts"))
+       \/ Refuses
        \/ Committed /\ ~HeadIsReady
 
 Looking == (Committed \/ Label \in {"prepared", "settled", "started"}) /\ ~MustRaise /\ ~Dispatching
@@ -189,13 +194,13 @@ Looks == Looking /\ ~HeadIsReady
 \* L-TOOL-14, RACE-29  It looks at the signal then, and not between a classification and what follows from it.
 SeesAbort == Looks /\ aborted /\ Guarded("abort stops starts")
 
+\* T-403  The cap is the one that was read when the group began.
+Cap == IF Label = "begin" THEN frame[2] ELSE cap
+
 \* T-401  A body occupies its place until it settles; a call that was resolved at preparation never had one.
-ThereIsRoom == Cardinality(Live) < cap \/ ~Guarded("cap")
+ThereIsRoom == Cardinality(Live) < Cap \/ ~Guarded("cap")
 
-\* L-TOOL-2  A pool holds all remaining calls, an exclusive group one.
-LastOfGroup == IF mode = "exclusive" /\ Guarded("barrier") THEN base ELSE Calls
-
-MayFill == Looks /\ ~SeesAbort /\ ~stopped /\ Unstarted <= LastOfGroup /\ ThereIsRoom
+MayFill == Looks /\ ~SeesAbort /\ ~stopped /\ Unstarted <= last /\ ThereIsRoom
 
 \* No further start: the lane waits for bodies, or the group is over.
 Rests == (Looks /\ ~MayFill) \/ Label = "left"
@@ -270,25 +275,25 @@ ParkClassify(c) ==
     /\ label' = <<"park", "classify", c>>
     /\ Effect
     /\ c = Unstarted
-    /\ \/ MayFill /\ c # base /\ UNCHANGED <<base, stopped>>
-       \/ MayBeginGroup /\ base' = c /\ stopped' = FALSE
-    /\ Park(<<"classify", c>>)
-    /\ UNCHANGED <<mode, cap, left>>
+    /\ \/ MayFill /\ Label # "begin" /\ Park(<<"classify", c, "again">>)
+       \/ MayBeginGroup /\ Park(<<"classify", c, "first">>)
+    /\ cap' = Cap
+    /\ UNCHANGED <<mode, last, stopped, left>>
 
 AnswerClassify(c, answer) ==
     /\ label' = <<"answer", "classify", c, answer>>
-    /\ IF c = base
-       THEN Answers(<<"classify", c>>, <<"cap">>) /\ mode' = answer /\ UNCHANGED stopped
-       ELSE /\ IF answer = "parallel"
-               THEN Answers(<<"classify", c>>, <<"call", c>>) /\ UNCHANGED stopped
-               ELSE Answers(<<"classify", c>>, <<"left">>) /\ stopped' = StoppedPoolStaysStopped
-            /\ UNCHANGED mode
-    /\ UNCHANGED <<base, cap, left>>
+    /\ \/ Answers(<<"classify", c, "first">>, <<"cap", answer>>) /\ UNCHANGED stopped
+       \/ answer = "parallel" /\ Answers(<<"classify", c, "again">>, <<"call", c>>) /\ UNCHANGED stopped
+       \/ answer = "exclusive" /\ Answers(<<"classify", c, "again">>, <<"left">>) /\ stopped' = StoppedPoolStaysStopped
+    /\ UNCHANGED <<mode, last, cap, left>>
 
 \* T-408  The plumbing of a classification is machinery; a classifier that throws is merely exclusive (T-114).
 ClassifyThrows(c) ==
     /\ label' = <<"answer", "classify", c, "throws">>
-    /\ Throws(<<"classify", c>>, "classify", c)
+    /\ \E place \in {"first", "again"} : Throws(<<"classify", c, place>>, "classify", c)
+
+\* L-TOOL-2  A pool may hold all remaining calls, an exclusive group one.
+LastOfGroup(how) == IF how = "exclusive" /\ Guarded("barrier") THEN Unstarted ELSE Calls
 
 \* T-403, L-SET-4  The cap is read once per group.
 ParkCap ==
@@ -296,23 +301,25 @@ ParkCap ==
     /\ Effect
     /\ Label = "cap"
     /\ Park(<<"cap">>)
-    /\ UNCHANGED <<group, left>>
+    /\ mode' = frame[2]
+    /\ last' = LastOfGroup(frame[2])
+    /\ stopped' = FALSE
+    /\ UNCHANGED <<cap, left>>
 
 AnswerCap(size) ==
     /\ label' = <<"answer", "cap", "cap", size>>
-    /\ Answers(<<"cap">>, <<"commit">>)
-    /\ cap' = size
-    /\ UNCHANGED <<base, mode, stopped, left>>
+    /\ Answers(<<"cap">>, <<"begin", size>>)
+    /\ UNCHANGED <<group, left>>
 
 CapThrows ==
     /\ label' = <<"answer", "cap", "throws">>
-    /\ Throws(<<"cap">>, "cap", base)
+    /\ Throws(<<"cap">>, "cap", next)
 
 (***************************************************************************)
 (* The start of a call.                                                    *)
 (***************************************************************************)
 
-MayStart(c) == c = Unstarted /\ (frame = <<"call", c>> \/ (MayFill /\ c = base))
+MayStart(c) == c = Unstarted /\ (frame = <<"call", c>> \/ (MayFill /\ Label = "begin"))
 
 \* L-TOOL-5, INV-S2  A start is recorded first; so is the first half of a synthetic pair (L-TOOL-15, T-409).
 AppendCall(c) ==
@@ -320,7 +327,8 @@ AppendCall(c) ==
     /\ Effect
     /\ \/ MayStart(c) /\ GoOn(<<"prepare", c>>, "log")
        \/ MaySkip /\ c = Unstarted /\ GoOn(<<"pair", c>>, "log")
-    /\ UNCHANGED <<group, point, left>>
+    /\ cap' = Cap
+    /\ UNCHANGED <<mode, last, stopped, point, left>>
 
 RefuseCall(c) ==
     /\ label' = <<"refuse", "tool/call", c>>
@@ -328,7 +336,8 @@ RefuseCall(c) ==
     /\ MayStart(c) \/ (MaySkip /\ c = Unstarted)
     /\ GoOn(<<"threw", "tool/call", c>>, "closed")
     /\ Pay("failure")
-    /\ UNCHANGED <<group, point>>
+    /\ cap' = Cap
+    /\ UNCHANGED <<mode, last, stopped, point>>
 
 \* T-302, L-TOOL-17  Under an aborted signal only the arguments are looked at; else policy, approval and guards.
 ParkPrepare(c, what) ==
@@ -347,7 +356,9 @@ AnswerPrepare(c, what, answer) ==
 
 PrepareThrows(c, what) ==
     /\ label' = <<"answer", "prepare", c, "throws">>
-    /\ Throws(<<"prepare", c, what>>, "prepare", c)
+    /\ Answers(<<"prepare", c, what>>, <<"prepared", c, what, "throws">>)
+    /\ Pay("failure")
+    /\ UNCHANGED group
 
 (***************************************************************************)
 (* Dispatch, body, settlement.                                             *)
@@ -356,7 +367,7 @@ PrepareThrows(c, what) ==
 NotifyExecute(c) ==
     /\ label' = <<"notify", "tools/execute", c>>
     /\ Effect
-    /\ Dispatching /\ ~MustRaise /\ frame[2] = c
+    /\ Dispatching /\ frame[2] = c
     /\ GoOn(<<"started", c>>, "live")
     /\ UNCHANGED <<group, point, left>>
 
@@ -554,7 +565,7 @@ Unfinished == {"never-started", "outcome-unknown", "not-started"}
 Init ==
     /\ aborted \in BOOLEAN      \* CW13: under a live signal, or under one that was aborted before
     /\ cut = FALSE /\ failure = Nothing
-    /\ base = 0 /\ mode = "exclusive" /\ cap = 0 /\ stopped = FALSE
+    /\ mode = "exclusive" /\ last = 0 /\ cap = 0 /\ stopped = FALSE
     /\ next = 1 /\ done = 0 /\ slots = <<>> /\ concluded = FALSE
     /\ live = {} /\ entered = {} /\ reached = <<>> /\ barred = <<>> /\ lost = FALSE
     /\ point = Nothing /\ frame = <<"left">> /\ window = "closed"
