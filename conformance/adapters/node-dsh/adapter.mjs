@@ -57,7 +57,7 @@ function hello({ id, protocol }) {
     protocol,
     implementation: { name: 'node-dsh', version, language: `JavaScript, Node ${process.versions.node}` },
     level: 'L2',
-    profiles: ['dsh-0.1', 'seed'],
+    profiles: ['dsh-0.1'],
     sessionFormats: [0],
     gates: GATES,
     ops: OPS,

@@ -78,7 +78,7 @@ class Court:
     """The judges of one run. `request` and `reply` raise `Found` at the first message that the law cannot explain."""
 
     def __init__(self, opening: Open, hello: HelloReply, machine: Composition = loop.MACHINE) -> None:
-        self.book = Book(opening, frozenset(hello.events))
+        self.book = Book(opening, frozenset(hello.events), frozenset(hello.partial))
         self.law = law(opening.profile, opening.session_format)
         self.machine = machine
         self.loops: dict[str, LoopJudge] = {}
@@ -240,7 +240,8 @@ class Court:
         return judge
 
     def _fire(self, reply: Record | Live) -> None:
-        for armed in [one for one in self._armed if one.fires(reply)]:
+        fired = [one for one in self._armed if one.fires(reply)]
+        for armed in reversed(fired):  # the one that came first is asked last, and runs first
             self._armed.remove(armed)
             self._ask(armed.id, armed.reaction.ops, reply.agent)
 

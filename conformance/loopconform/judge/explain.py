@@ -97,9 +97,7 @@ def _fault(
 ) -> Found:
     legal, rule = _telling(judge, points)
     spoke, sentence = clause_of(rule) if rule is not None else ("", "")
-    return Found(
-        Fault(judge.agent, reason, clause or spoke, sentence, guard, tuple(legal), shown(reply), (), 0)
-    )
+    return Found(Fault(judge.agent, reason, clause or spoke, sentence, guard, tuple(legal), shown(reply), (), 0))
 
 
 def found(judge: LoopJudge, points: Iterable[Point], reply: Any, clause: str, reason: str) -> Found:
@@ -164,9 +162,7 @@ def unfinished(judge: LoopJudge, points: list[Point], request: int) -> Found:
     return Found(Fault(judge.agent, reason, clause, sentence, "", tuple(legal), f"ok {request}", (), request))
 
 
-def missed(
-    judge: LoopJudge, points: list[Point], still: list[Point], standing: tuple[Place, ...], reply: Any
-) -> Found:
+def missed(judge: LoopJudge, points: list[Point], still: list[Point], standing: tuple[Place, ...], reply: Any) -> Found:
     """Something is owed, or somebody stands where nobody should."""
     if not still:
         return _fault(judge, points, reply, "it has settled, but something is still to happen")

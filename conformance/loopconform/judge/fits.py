@@ -209,7 +209,9 @@ def _words(book: Book, effect: Effect, facts: Facts) -> str:
     if name == "agent/inbox/spliced":
         _, target, start, removed, inserted, outcome = effect
         added = " ".join(f"+{book.name(n)}" for n in inserted)
-        return f"{name} {target} at {start}, {removed} out{' ' + added if added else ''}{' canceled' if outcome else ''}"
+        return (
+            f"{name} {target} at {start}, {removed} out{' ' + added if added else ''}{' canceled' if outcome else ''}"
+        )
     if name in ("user/message", "agent/inbox/inserted", "agent/inbox/discarded", "agent/inbox/claimed"):
         return f"{name} {book.name(effect[1])}"
     if name in ("tool/call", "tools/result", "tool/result"):

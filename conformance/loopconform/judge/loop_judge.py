@@ -11,11 +11,9 @@ from loopconform.judge.fits import misfit
 from loopconform.judge.moves import Moves
 from loopconform.judge.points import Block, Book, Frame, Place, Point, places
 from loopconform.judge.verdict import Undecided
-from loopconform.protocol.replies import Gate, Live, Record, Settled
+from loopconform.protocol.replies import Gate, Record, Settled
 from loopspec import loop
-from loopspec.attempt import aborted
 from loopspec.driver import is_quiet, status
-from loopspec.kernel.machine import log_is_locked
 from loopspec.loop import Composition
 from loopspec.profile import Law
 
@@ -57,12 +55,9 @@ class LoopJudge:
 
     def release(self, id: int, place: Place, ops: tuple[int, ...]) -> None:
         """The hook that stands at a gate may go on; where nobody stands, nothing happens."""
-        taken = lambda point: any(one[0] == place for one in point.released) or any(  # noqa: E731
-            block.release == place for block in point.blocks
-        )
         self.points = frozenset(
             point._replace(blocks=(*point.blocks, Block(id, ops, place)))
-            if place in point.arrived and not taken(point)
+            if place in point.arrived and not _is_released(point, place)
             else point
             for point in self.points
         )
@@ -109,7 +104,9 @@ class LoopJudge:
         if isinstance(reply, Record):
             seq = reply.event.get("seq")
             if after and seq != self.length:
-                raise explain.found(self, closed, reply, "INV-23", f"the record has seq {seq}, the log's next is {self.length}")
+                raise explain.found(
+                    self, closed, reply, "INV-23", f"the record has seq {seq}, the log's next is {self.length}"
+                )
             self.length += 1
         if not after:
             raise explain.unexplained(self, closed, reply)
@@ -118,7 +115,7 @@ class LoopJudge:
     def _counted(self, point: Point, reply: Any) -> Point:
         """The seq of a chunk is a source of its anchor (L-STR-4)."""
         if isinstance(reply, Record) and reply.event.get("type") == "assistant/chunk":
-            sources = (*point.facts.sources, reply.event.get("seq"))
+            sources = (*point.facts.sources, int(reply.event.get("seq", -1)))
             return point._replace(facts=point.facts._replace(sources=sources))
         return point
 
@@ -202,7 +199,7 @@ class LoopJudge:
     def _reads(self, point: Point, snapshot: Any) -> bool:
         core = point.loop.driver.core
         name = self.book.name
-        return (
+        return bool(
             snapshot.status == status(core)
             and snapshot.next_turn == tuple(name(n) for n in core.next_turn)
             and snapshot.next_step == tuple(name(n) for n in core.next_step)
@@ -224,10 +221,6 @@ class LoopJudge:
         self.waiting_idle.discard((reply.id, reply.op))
 
 
-def is_at_rest(point: Point) -> bool:
-    """Nothing of this agent is under way, and nothing of its log is locked."""
-    core = point.loop.driver.core
-    return is_quiet(point.loop.driver) and not aborted(core) and not log_is_locked(point.loop.driver)
-
-
-Heard = Live | Record
+def _is_released(point: Point, place: Place) -> bool:
+    """Whoever stands at this gate has been told already that it may go on."""
+    return any(one[0] == place for one in point.released) or any(block.release == place for block in point.blocks)

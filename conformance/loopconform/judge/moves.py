@@ -102,7 +102,7 @@ class Moves:
         op = self.book.ops[top.request, top.ops[top.next]]
         kind = op.op
         if kind in ("send", *PRESETS):
-            target, wakes = PRESETS[kind] if kind in PRESETS else (op.target, op.wakeup)
+            target, wakes = (op.target, op.wakeup) if kind == "send" else PRESETS[kind]
             yield from self._send(point, self.book.number(op.message), target, wakes)
         elif kind == "cancel":
             yield from self._call(point, ("cancel", op.cause, op.keep_inbox))
@@ -124,7 +124,16 @@ class Moves:
             yield from self._append(point, op.type)
         else:
             facts = with_settings(point.facts, op)
-            yield HIDDEN, _ended_at_once(point._replace(facts=facts), RETURNED if kind == "when-idle" else ANYHOW)
+            result = RETURNED if kind == "when-idle" else ANYHOW
+            yield HIDDEN, _ended_at_once(point._replace(facts=facts), result)
+            if facts.tools != point.facts.tools and self._is_listing(point):
+                facts = facts._replace(listed=tuple(name for name, _ in facts.tools))
+                yield HIDDEN, _ended_at_once(point._replace(facts=facts), result)
+
+    def _is_listing(self, point: Point) -> bool:
+        """Prompt assembly has begun, and may not have looked at the tools yet: it does so before its waterfall."""
+        begun = any(at == ("assembly",) for at, _ in point.loop.driver.parked)
+        return begun and ("assembly", "") not in point.arrived
 
     def _send(self, point: Point, message: int, target: str, wakes: bool) -> Iterator[Step]:
         if wakes and point.gate != "open":
@@ -222,7 +231,10 @@ class Moves:
             yield from self._enter(begun, effect[1])
             return
         heard = "signal/abort" if name == "abort" else name
-        yield ("live", effect) if heard in self.book.events else HIDDEN, told
+        if heard in self.book.events:
+            yield ("live", effect), told
+        if heard not in self.book.events or heard in self.book.partial:
+            yield HIDDEN, told
 
     def _dispatched(self, point: Point, call: int) -> Point:
         batch = point.loop.batch
@@ -289,9 +301,7 @@ class Moves:
     def _answered(self, point: Point, answer: Answer, index: int) -> Point:
         return point._replace(loop=self.machine.answer(point.loop, answer, index))
 
-    def _driver_answer(
-        self, point: Point, core: Driver, at: Effect, index: int, outcome: Any
-    ) -> Iterator[Step]:
+    def _driver_answer(self, point: Point, core: Driver, at: Effect, index: int, outcome: Any) -> Iterator[Step]:
         """The answer that an outcome means, with what else it changes."""
         name, facts = at[0], point.facts
         kind = "done" if outcome is None else outcome.kind

@@ -105,11 +105,12 @@ class Point(NamedTuple):
 class Book:
     """Everything that was asked for, by request number, and the numbers of messages."""
 
-    def __init__(self, opening: Open, events: frozenset[str]) -> None:
-        """`events`: the live events that the adapter reports."""
+    def __init__(self, opening: Open, events: frozenset[str], partial: frozenset[str] = frozenset()) -> None:
+        """`events`: the live events that the adapter reports; `partial`: those that it cannot hear every time."""
         self.opening = opening
         self.events = events
-        self.holds = {hold.gate: hold.honour for hold in opening.hold}
+        self.partial = partial
+        self.holds: dict[str, bool] = {hold.gate: hold.honour for hold in opening.hold}
         self.ops: dict[tuple[int, int], Any] = {}
         self.releases: dict[int, Release] = {}
         self.plans: dict[int, Plan] = {}

@@ -88,8 +88,9 @@ def instance_text(model: Model, subject: Subject, bound: str, law: Law, changes:
     values |= {"SessionFormat": law.session_format, **changes}
     used = {name: value for name, value in values.items() if name in wanted}
     rest = {name: one for name, one in base.items() if name in wanted and name not in used}
-    if "Broken" in wanted and "Broken" not in used and "Broken" not in rest:
-        rest["Broken"] = ("=", "{}")
+    for name in ("Broken", "Removed"):
+        if name in wanted and name not in used and name not in rest:
+            rest[name] = ("=", "{}")
     missing = sorted(wanted - used.keys() - rest.keys())
     if missing:
         raise NotComparable(

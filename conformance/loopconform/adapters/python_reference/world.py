@@ -132,15 +132,18 @@ class World:
             agent.signal.on_abort(lambda reason: self._live(id, "signal/abort", {"kind": reason["kind"]}))  # type: ignore[index]
 
     def _react(self, field: str, name: str, agent: str, data: Any) -> None:
+        fired = []
         for armed in list(self.reactions):
-            id, reaction, count = armed
+            _, reaction, count = armed
             on = reaction.on
             if getattr(on, field) != name or on.agent not in (None, agent) or not _has(data, on.where):
                 continue
             count[0] += 1
             if count[0] == on.nth:
                 self.reactions.remove(armed)
-                self.run(id, reaction.ops)
+                fired.append(armed)
+        for id, reaction, _ in fired:
+            self.run(id, reaction.ops)
 
     def _on_created(self, payload: Mapping[str, Any]) -> None:
         agent = payload["agent"]
@@ -232,6 +235,7 @@ class World:
         for at, op in enumerate(ops):
             try:
                 value = self._perform(id, at, op)
+                self._watch(getattr(op, "agent", ""))
             except Exception as error:
                 self.say(Raised(type="raised", id=id, op=at, error=problem(error)))
             else:
