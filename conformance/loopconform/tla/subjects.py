@@ -57,6 +57,11 @@ class Subject:
     """Who may call and answer what, and at what price, in Markdown."""
     extra: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def in_ci(self) -> tuple[str, ...]:
+        """The bounds that are compared in every run of the tests."""
+        return tuple(self.extra.get("ci", "").split()) or (self.quick,)
+
     def law(self, profile: Profile | None = None) -> Law:
         """The law that is compared unless somebody asks for another one."""
         return law_of(profile or self.profile, self.session_format)

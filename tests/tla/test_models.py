@@ -1,0 +1,54 @@
+"""The models of this repository: every quick instance as pinned, every machine equal to its Python at its quick bound."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopconform.commands.equal import counts, python_graph
+from loopconform.tla.documents import equalities, mapping, readme
+from loopconform.tla.equality import compare, moves_of
+from loopconform.tla.instances import TLA, faults_of, instances, manifest
+from loopconform.tla.model import graph_of, model_of
+from loopconform.tla.run import check
+from loopconform.tla.subjects import subjects
+from loopconform.tla.vocabulary import FILE, document
+
+QUICK = [
+    (name, bound) for name, one in subjects().items() for bound in one.in_ci if (TLA / f"{one.module}.tla").is_file()
+]
+
+
+@pytest.mark.tlc
+@pytest.mark.parametrize("name", [one.name for one in instances(TLA, "quick")])
+def test_a_quick_instance_is_as_pinned(name: str) -> None:
+    chosen = next(one for one in instances(TLA) if one.name == name)
+    assert list(faults_of(chosen, check(chosen), manifest().get(name))) == []
+
+
+@pytest.mark.tlc
+@pytest.mark.parametrize(("name", "bound"), QUICK)
+def test_a_machine_equals_its_model(name: str, bound: str) -> None:
+    subject = subjects()[name]
+    law = subject.law()
+    graph = python_graph(subject, bound, law, None)
+    assert graph is not None
+    theirs, _ = graph_of(subject, bound, law, model=model_of(subject))
+    result = compare(moves_of(graph, subject), theirs)
+    assert result.apart is None
+    pins = equalities()[f"{name} {bound} under {law!r}"]
+    assert counts(result) == {key: value for key, value in pins.items() if key != "seconds"}
+
+
+def test_every_pinned_comparison_is_equal_and_one_of_each_machine_is_deep() -> None:
+    pins = equalities()
+    assert all(pin["verdict"] in ("EQUAL", "EQUAL UP TO BISIMULATION") for pin in pins.values())
+    assert set(manifest()) == {one.name for one in instances()}
+
+
+def test_the_documents_are_those_that_are_generated() -> None:
+    assert (TLA / "MAPPING.md").read_text() == mapping()
+    assert (TLA / "README.md").read_text() == readme()
+
+
+def test_the_vocabulary_is_that_of_the_machines() -> None:
+    assert FILE.read_text() == document()
