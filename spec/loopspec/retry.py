@@ -361,3 +361,12 @@ MACHINE: Machine[Retry] = Machine(rules)
 def initial(law: Law) -> Config[Retry]:
     """The retries of an agent, before its first failure."""
     return Config(Retry(law))
+
+
+def resumed(law: Law, place: tuple[int, int], chains: tuple[tuple[str, Policy, int], ...]) -> Config[Retry]:
+    """The retries of an agent whose open step has had some already: provider, policy and count of each chain (M-612).
+
+    Chains are numbered in the order given.
+    """
+    known = tuple([Chain(number, *chain) for number, chain in enumerate(chains, 1)])
+    return Config(Retry(law, place=place, chains=known, opened=len(known)))

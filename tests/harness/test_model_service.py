@@ -137,7 +137,14 @@ async def test_m_411_l_req_15_defaults_are_filled_in_and_marked(service: LlmServ
     assert call.adapter_defaults == {"maxTokens": True, "reasoningEffort": True}
     assert call.context == {"contextWindow": 1000}
     assert call.input_modalities == ("text",)
-    assert call.retry_policy == {"mode": "normal"}
+    assert call.retry_policy == {
+        "mode": "normal",
+        "maxRetries": 5,
+        "retryableCodes": ("EMPTY_RESPONSE", "RATE_LIMIT", "SERVER", "TIMEOUT", "TRANSPORT"),
+        "initialDelayMs": 500,
+        "maxDelayMs": 10000,
+        "jitterRatio": 0.1,
+    }
     explicit = await service.prepare_call({**CONFIG, "maxTokens": 5000, "reasoningEffort": "high"}, Signal())
     assert explicit.config["maxTokens"] == 5000
     assert explicit.adapter_defaults is None
@@ -178,7 +185,7 @@ async def test_m_422_an_unknown_provider_is_no_adapter(service: LlmService) -> N
 
 async def test_m_420_a_call_stays_with_the_registration_it_found(service: LlmService) -> None:
     gate = Gate()
-    old = ScriptedAdapter([text("old")], prepare_gate=gate, retry_policy={"mode": "old"})
+    old = ScriptedAdapter([text("old")], prepare_gate=gate, retry_policy={"maxRetries": 7})
     handle = service.register_adapter(["p"], old)
     calls: list[Any] = []
 
@@ -192,7 +199,8 @@ async def test_m_420_a_call_stays_with_the_registration_it_found(service: LlmSer
         service.register_adapter(["p"], ScriptedAdapter([text("new")]))
         gate.open()
     [call] = calls
-    assert call.retry_policy == {"mode": "old"}
+    assert call.retry_policy is not None
+    assert call.retry_policy["maxRetries"] == 7
     assert settle(assemble(await collect(call.stream(request())))).content == ({"type": "text", "text": "old"},)
 
 

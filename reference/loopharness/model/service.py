@@ -18,6 +18,7 @@ from loopharness.model.chunks import Chunk, finish
 from loopharness.model.facts import check_facts, with_defaults
 from loopharness.model.failure import LlmError, normalise_failure
 from loopharness.model.replay import without_foreign_replay_state
+from loopharness.retry.policy import resolved_policy
 from loopharness.signal import Signal
 from loopspec.kernel.prefix import Prefix
 from loopspec.request import CONFIG_FIELDS
@@ -76,13 +77,16 @@ class Registration:
     def __init__(self, adapter: Adapter, providers: tuple[str, ...]) -> None:
         self.adapter: Final = adapter
         self.providers = providers
-        self.policies: dict[str, FrozenDict | None] = {p: self._policy(p) for p in providers}
+        self.policies: dict[str, FrozenDict] = {p: self._policy(p) for p in providers}
 
-    def _policy(self, provider: str) -> FrozenDict | None:
-        if not isinstance(self.adapter, _HasPolicy):
-            return None
-        policy = self.adapter.retry_policy(provider)
-        return None if policy is None else freeze(dict(policy))
+    def _policy(self, provider: str) -> FrozenDict:
+        """The adapter's own policy, completed, else the default one."""
+        own = self.adapter.retry_policy(provider) if isinstance(self.adapter, _HasPolicy) else None
+        try:
+            return resolved_policy(own)
+        except ValueError as error:
+            text = f'the adapter of provider "{provider}" has an impossible retry policy: {error}'
+            raise HarnessError(text, "INVALID_ADAPTER") from error
 
 
 class AdapterHandle:
