@@ -1,4 +1,4 @@
-"""The models of this repository: every quick instance as pinned, every machine equal to its Python at its quick bound."""
+"""Every quick instance of the models is as pinned, and every machine equals its Python at its quick bounds."""
 
 from __future__ import annotations
 

@@ -105,6 +105,21 @@ def instance_text(model: Model, subject: Subject, bound: str, law: Law, changes:
     return "\n".join(lines) + "\n", "\n".join(config) + "\n"
 
 
+def witness(subject: Subject, bound: str, law: Law, wanted: str, *, model: Model | None = None) -> Run:
+    """A shortest run of a model to a state in which the TLA+ formula `wanted` is true; its trace is empty without one."""
+    model = model or model_of(subject)
+    module, config = instance_text(model, subject, bound, law, {})
+    module = module.replace("\n====\n", f"\nNotWanted == ~({wanted})\n====\n")
+    with tempfile.TemporaryDirectory(prefix="loopspec-witness-") as private:
+        place = Path(private)
+        (place / "Compared.tla").write_text(module)
+        (place / "Compared.cfg").write_text(config + "VIEW view\nINVARIANT NotWanted\n")
+        done = run(place / "Compared.tla", place / "Compared.cfg", library=model.directory.resolve())
+    if done.broken:
+        raise NotComparable("TLC could not judge: " + " | ".join(done.errors)[:1500])
+    return done
+
+
 def graph_of(
     subject: Subject,
     bound: str,

@@ -15,7 +15,7 @@ import click
 
 from loopconform.tla.instances import TLA, BadInstance, Instance, faults_of, instances, manifest, pin, verdict_faults
 from loopconform.tla.instances import instance as read_instance
-from loopconform.tla.story import told
+from loopconform.tla.story import labels_of, mermaid, replay, told
 from loopconform.tla.tlc import Missing, Run, Stopped, run
 
 
@@ -40,6 +40,8 @@ def check(one: Instance, other_jar: Path | None = None, workers: int = 1, timeou
 @click.option("--jar", "other_jar", type=click.Path(exists=True, path_type=Path), help="Another tla2tools.jar.")
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--trace", is_flag=True, help="Show the run of every violation, also of an expected one.")
+@click.option("--mermaid", "as_mermaid", is_flag=True, help="Show runs as Mermaid sequence diagrams.")
+@click.option("--replay", "replays", type=click.Path(path_type=Path), help="Write a replay file of each run here.")
 @click.option("--timeout", type=click.IntRange(1), default=1800, show_default=True, help="Seconds for one run.")
 def main(
     files: tuple[Path, ...],
@@ -48,6 +50,8 @@ def main(
     other_jar: Path | None,
     workers: int,
     trace: bool,
+    as_mermaid: bool,
+    replays: Path | None,
     timeout: int,
 ) -> None:
     """Run TLC on FILES (.cfg), or on every instance of a tier."""
@@ -78,8 +82,12 @@ def main(
         click.echo(f"{'WRONG' if faults else 'ok   '} {one.name}: {one.expectation}; {counts}")
         for fault in faults:
             click.echo(f"      {fault}")
-        if done.trace and (trace or faults):
-            click.echo(told(done))
+        if done.trace and (trace or faults or as_mermaid):
+            click.echo(mermaid(labels_of(done)) if as_mermaid else told(done))
+        if done.trace and replays is not None:
+            replays.mkdir(parents=True, exist_ok=True)
+            machine = one.module.removeprefix("MC").lower()
+            (replays / f"{one.name}.json").write_text(replay(machine, labels_of(done)) + "\n")
         wrong += bool(faults)
     raise SystemExit(1 if wrong else 0)
 
