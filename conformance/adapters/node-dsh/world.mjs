@@ -225,14 +225,14 @@ class World {
 
   respond(kind, name, agent, data) {
     if (!this.alive) return
-    for (const reaction of [...this.reactions]) {
+    const fired = this.reactions.filter((reaction) => {
       const { on } = reaction
-      if (on[kind] !== name || (on.agent ?? agent) !== agent) continue
-      if (!Object.entries(on.where ?? {}).every(([field, value]) => isDeepStrictEqual(data?.[field], value))) continue
-      if (++reaction.seen < (on.nth ?? 1)) continue
-      this.reactions.splice(this.reactions.indexOf(reaction), 1)
-      this.run(reaction.id, reaction.ops)
-    }
+      if (on[kind] !== name || (on.agent ?? agent) !== agent) return false
+      if (!Object.entries(on.where ?? {}).every(([field, value]) => isDeepStrictEqual(data?.[field], value))) return false
+      return ++reaction.seen === (on.nth ?? 1)
+    })
+    this.reactions = this.reactions.filter((reaction) => !fired.includes(reaction))
+    for (const { id, ops } of fired) this.run(id, ops)
   }
 
   watch(agent, signal) {
