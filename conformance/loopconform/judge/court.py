@@ -27,7 +27,7 @@ from loopconform.protocol.replies import (
 from loopconform.protocol.requests import Do, Open, Plan, React, Release, Veto
 from loopspec import loop
 from loopspec.loop import Composition
-from loopspec.profile import law
+from loopspec.profile import Law, law
 
 BEFORE = 12
 """How many messages a fault shows before the one at fault."""
@@ -77,9 +77,12 @@ def _has(data: Any, where: Mapping[str, Any] | None) -> bool:
 class Court:
     """The judges of one run. `request` and `reply` raise `Found` at the first message that the law cannot explain."""
 
-    def __init__(self, opening: Open, hello: HelloReply, machine: Composition = loop.MACHINE) -> None:
+    def __init__(
+        self, opening: Open, hello: HelloReply, machine: Composition = loop.MACHINE, chosen: Law | None = None
+    ) -> None:
+        """`chosen`: judge by this law, not by the one of the profile that was opened."""
         self.book = Book(opening, frozenset(hello.events), frozenset(hello.partial))
-        self.law = law(opening.profile, opening.session_format)
+        self.law = chosen or law(opening.profile, opening.session_format)
         self.machine = machine
         self.loops: dict[str, LoopJudge] = {}
         self.creation = CreationJudge(self.book, self.law)
