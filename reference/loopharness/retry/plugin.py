@@ -147,12 +147,13 @@ class Recoveries:
         place, facts = (payload["turn"], payload["step"]), (failure["code"], failure.get("providerRetryAfterMs", 0))
         chance = self._plugin.chance()
         route = (payload["provider"], retry.NO_POLICY if policy is None else tuple(policy))
-        busy = self._interpreter.config.core.active
-        if not busy:
-            self._payload, self._policy, self._given = payload, policy or Policy(), None
-        self._interpreter.call(("recover", *place, *route, *facts, chance, signal.aborted))
+        operation = ("recover", *place, *route, *facts, chance, signal.aborted)
+        if self._interpreter.config.core.active:
+            self._interpreter.call(operation)  # refuses
+        self._payload, self._policy, self._given = payload, policy or Policy(), None
         forget = signal.on_abort(lambda _: self._interpreter.call(("abort",)))
         try:
+            self._interpreter.call(operation)
             while self._interpreter.config.parked:
                 point = self._interpreter.config.parked[0][0]
                 answer = await (self._ask(proceed) if point[0] == "downstream" else self._wait(point[1]))
