@@ -287,7 +287,7 @@ class Moves:
                     gone = point._replace(arrived=_less(point.arrived, place), released=_less(point.released, one))
                     yield self.book.releases[one[1]].outcome, gone
                     return
-            if self.book.holds.get(gate) and is_aborted:
+            if self.book.holds.get(gate) and is_aborted and gate != "close":
                 yield _Aborted, point._replace(arrived=_less(point.arrived, place))
             return
         for id in point.plans:

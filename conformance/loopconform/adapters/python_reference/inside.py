@@ -3,43 +3,43 @@
 from __future__ import annotations
 
 import logging
-import queue
-from collections.abc import AsyncIterator
+from collections import deque
 from typing import Any, Literal
 
 import anyio
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.abc import TaskStatus
+from anyio.from_thread import start_blocking_portal
 
-from loopconform.adapters.python_reference.serve import serve
+from loopconform.adapters.python_reference.serve import Server
 
 Backend = Literal["asyncio", "trio"]
 
 
 class Inside:
-    """An event loop in a thread of its own, with the adapter in it."""
+    """An event loop in a thread of its own, with the adapter in it. One request at a time; its replies come whole."""
 
     def __init__(self, backend: Backend = "asyncio") -> None:
         logging.getLogger("loopharness").setLevel(logging.CRITICAL)
-        self.replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.replies: deque[Any] = deque()
         self._manager = start_blocking_portal(backend)
-        self._portal: BlockingPortal = self._manager.__enter__()
-        self._send, receive = anyio.create_memory_object_stream[tuple[int, Any]](10)
-        self._served = self._portal.start_task_soon(self._serve, receive)
+        self._portal = self._manager.__enter__()
+        self._over: anyio.Event
+        self._served, self._server = self._portal.start_task(self._serve)
 
-    async def _serve(self, receive: AsyncIterator[tuple[int, Any]]) -> None:
-        try:
-            await serve(receive, self.replies.put)
-        except BaseException as error:
-            self.replies.put(error)
-            raise
+    async def _serve(self, *, task_status: TaskStatus[Server]) -> None:
+        self._over = anyio.Event()
+        async with anyio.create_task_group() as group:
+            task_status.started(Server(group, self.replies.append))
+            await self._over.wait()
+            group.cancel_scope.cancel()
 
-    def request(self, id: int, request: Any) -> None:
-        """Hand in one request; its replies come to `replies`."""
-        self._portal.start_task_soon(self._send.send, (id, request)).result()
+    def request(self, id: int, request: Any, timeout: float = 60) -> None:
+        """Do one request; its replies are in `replies` then. Raises `TimeoutError`, and what the harness raises."""
+        self._portal.start_task_soon(self._server.answer, id, request).result(timeout)
 
     def close(self) -> None:
         """End the thread."""
-        self._portal.start_task_soon(self._send.aclose).result()
+        self._portal.call(self._over.set)
         try:
             self._served.result(timeout=10)
         finally:
