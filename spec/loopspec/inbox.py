@@ -264,12 +264,15 @@ def refused(s: Any) -> Outcome[Any]:
 
 @rules("splice")
 def splice(s: Any, target: Target, start: float, delete_count: float, inserted: Ids) -> Outcome[Any]:
-    """L-IN-4, L-IN-5, L-IN-6  The general mutation; answers the removed messages."""
-    if s.law.minus_zero_is_refused and is_minus_zero(start):
-        return leave(s, ("raise", "not-json"))
+    """L-IN-4, L-IN-5, L-IN-6  The general mutation; answers the removed messages.
+
+    Negative zero is refused by the record that would hold it: after the test of the ids, and only if one is written.
+    """
     first, removed_count = normalised(len(pending(s, target)), start, delete_count)
     if not may_insert(s, target, first, removed_count, inserted):
         return leave(s, ("raise", "duplicate"))
+    if s.law.minus_zero_is_refused and is_minus_zero(start) and (removed_count or inserted):
+        return leave(s, ("raise", "not-json"))
     removed = pending(s, target)[first : first + removed_count]
     return mutate(s, target, first, removed_count, inserted, ("answer", removed), ("refused",))
 

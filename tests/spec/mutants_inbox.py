@@ -247,7 +247,7 @@ MUTANTS: tuple[Mutant, ...] = (
     M(
         "minus zero passes",
         "splice",
-        "if s.law.minus_zero_is_refused and is_minus_zero(start):",
+        "if s.law.minus_zero_is_refused and is_minus_zero(start) and (removed_count or inserted):",
         "if False:",
         "Published loops take a start in (-1, 0).",
         "minus zero",
