@@ -139,7 +139,7 @@ TABLE: tuple[Disagreement, ...] = (
         True,
         False,
         False,
-        "Published loops work it out before. A compaction in such a listener may take the snapshot off the surface, and "
+        "Published loops work it out before. A compaction in such a listener may take the snapshot off the surface; "
         "the request of that very step then has no runtime context at all.",
     ),
     Disagreement(
