@@ -278,11 +278,15 @@ def _goes_on(s: Host) -> Iterator[Move]:
 
 
 def _crashes(s: Host) -> Iterator[Move]:
-    """The process dies; another one takes the log up, closes what was open and remembers nothing (TP-45)."""
+    """The process dies; another one takes the log up, closes what was open and remembers nothing (TP-45).
+
+    A request may have shown any result that is there by now, so none of them is ever folded (FD-02).
+    """
     if not s.left.resumes:
         return
     left = s.left.put(resumes=s.left.resumes - 1)
-    tape = s.tape.put(warned=(), aborted=False)
+    cells = tuple(cell.put(long=False) for cell in s.tape.cells)
+    tape = s.tape.put(cells=cells, warned=(), aborted=False)
     resumed = _with_tape(s, tape).put(left=left)
     yield "crash and resume", resumed if s.phase == "idle" else _ended(resumed)
 
