@@ -74,6 +74,8 @@ class Run:
     back: int = -1
     stutters: bool = False
     coverage: dict[str, tuple[int, int]] = field(default_factory=dict)
+    printed: tuple[str, ...] = ()
+    """What the model printed: the texts between the messages, one for each value."""
 
     @property
     def finished(self) -> bool:
@@ -221,8 +223,19 @@ def read_run(output: str, exit_code: int, seconds: float = 0.0) -> Run:
             coverage[found[1]] = (int(found[2]), int(found[3]))
     return Run(
         exit_code, messages, seconds, version, generated, distinct, left, depth, violated, tuple(trace), back, stutters,
-        coverage,
+        coverage, printed_in(output),
     )  # fmt: skip
+
+
+def printed_in(output: str) -> tuple[str, ...]:
+    """The values that a model printed, each on one line (TLC breaks long ones)."""
+    found: list[str] = []
+    for line in _MESSAGE.sub("", output).splitlines():
+        if line.startswith("<<") or not found:
+            found.append(line)
+        elif line.strip():
+            found[-1] += " " + line.strip()
+    return tuple(line for line in found if line.startswith("<<"))
 
 
 def _trace_state(head: re.Match[str], text: str, states: States) -> TraceState:
