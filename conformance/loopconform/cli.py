@@ -20,6 +20,7 @@ import click
 COMMANDS: dict[str, str] = {
     "chat": "Talk to a model on the reference harness.",
     "check": "Check session logs against every rule of the format.",
+    "conform": "Drive an implementation of the loop, and judge it by the law.",
     "diff": "The first difference that matters between two logs.",
     "equal": "Compare a machine with its TLA+ model, state by state.",
     "explore": "Visit every state of a machine within a bound.",

@@ -10,6 +10,7 @@ from loopconform.runner.channel import AdapterError, now
 from loopconform.runner.play import Player
 from loopconform.runner.results import Result
 from loopconform.runner.walk import Walk
+from loopspec.profile import PROFILES
 
 LENGTH = 30
 """Steps of a program, each followed by a settle."""
@@ -28,7 +29,7 @@ def walk_case(player: Player, seed: str, profile: str, session_format: int, leng
 
     case = Case.model_construct(
         format=1, id=f"fuzz.{seed}", title=f"random program {seed}", area="log", clauses=(), level="L2",
-        profiles=(profile,), spec="", program=(walk.opening,), shows=None, hash="",
+        profiles=PROFILES, spec="", program=(walk.opening,), shows=None, hash="",
     )  # fmt: skip
     result = player.play(case, profile, walk.see, requests())
     return result._replace(case=case.with_program(program))

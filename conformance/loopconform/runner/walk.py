@@ -42,8 +42,8 @@ class Walk:
         self.opening = Open(
             verb="open",
             session_format=session_format,
-            hold=tuple({"gate": gate, "honour": chance.random() < 0.1} for gate in held),  # type: ignore[misc]
-            tools=({"name": "p"}, {"name": "x", "parallel": False}),  # type: ignore[arg-type]
+            hold=tuple({"gate": gate, "honour": chance.random() < 0.1} for gate in held),
+            tools=({"name": "p"}, {"name": "x", "parallel": False}),
             cap=chance.choice((1, 2, 10)),
         )
         self._held = held
