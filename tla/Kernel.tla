@@ -25,7 +25,7 @@ EXTENDS Integers, Sequences, FiniteSets, TLC
 
 CONSTANTS
   Depth,    \* how deep listeners may call
-  Broken    \* the name of one guard that is left out; "nothing" in the true model
+  Broken    \* names of guards that are out of force; {} in the true model
 
 VARIABLES
   stack,    \* the synchronous calls in progress, innermost last
@@ -37,7 +37,7 @@ VARIABLES
 
 control == <<stack, parked, waiting, begun, left>>
 
-Intact(guard) == Broken # guard
+Intact(guard) == guard \notin Broken
 
 -----------------------------------------------------------------------------
 (* What a rule may answer.                                                 *)

@@ -1,4 +1,4 @@
------------------------------ MODULE MCInbox -----------------------------
+------------------------------ MODULE MCInbox ------------------------------
 (***************************************************************************)
 (* The inbox alone, within a bound: every mutation, every coordinate, and  *)
 (* claims by an imagined driver (`take').                                  *)
