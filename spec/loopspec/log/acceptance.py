@@ -17,6 +17,8 @@ agent, and no record says that the agent went idle. So:
 * Where the law itself parks a wake (published loops in the exit gap, after a failure, under disposal), the log is
   right and the message still waits: an open obligation (`S-ACC-3`), with the words that the law allows it.
 * A message that was claimed later, by another wake, is no longer owed anything: the log cannot show that it was late.
+* Calls inside calls of listeners are followed `DEPTHS[-1] - 1` deep. That bound is part of every refusal, in words: a
+  run that nests deeper is not looked for.
 * When the log ends inside an open turn, the end is a crash, and nothing is said about what waits.
 
 The same holds at each restart, for what the driver before it left behind.
@@ -240,7 +242,8 @@ class Acceptance:
         points = self._machine.sets[death.state]
         oracle = self._machine.oracle
         text = (
-            f"No run of the loop under {self._law.name} writes {refusal.row_described(death.row)} here. "
+            f"No run of the loop under {self._law.name}, with listener calls up to {DEPTHS[-1] - 1} inside one another, "
+            f"writes {refusal.row_described(death.row)} here. "
             f"{refusal.reason(oracle, points, death.seen)}"
         )
         return (_violation(REFUSED, death.line, death.seq, text, refusal.legal(oracle.offers(points))),)
