@@ -242,7 +242,7 @@ class Acceptance:
         points = self._machine.sets[death.state]
         oracle = self._machine.oracle
         text = (
-            f"No run of the loop under {self._law.name}, with listener calls up to {DEPTHS[-1] - 1} inside one another, "
+            f"No run of the loop under {self._law.name}, with listener calls up to {DEPTHS[-1] - 1} deep, "
             f"writes {refusal.row_described(death.row)} here. "
             f"{refusal.reason(oracle, points, death.seen)}"
         )
