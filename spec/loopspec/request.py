@@ -3,7 +3,7 @@
 A request is the last header of the log, the messages of the surface, and the session id. So a log prefix is
 all it takes to know what the model saw. Everything here is plain data; messages are a shared view.
 
-Rules: S-REQ-1 to S-REQ-12, S-REQ-21, L-REQ-3 to L-REQ-15; reconstruction is session-log 7.2 and 7.3.
+Rules: S-REQ-1 to S-REQ-12, S-REQ-21, L-REQ-1 to L-REQ-15; reconstruction is session-log 7.2 and 7.3.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from loopspec import surface as surfaces
 from loopspec.log.types import VERSIONS, Dialect
+from loopspec.profile import Law
 from loopspec.values import Json, Record, same_text, same_value, without
 
 Reason: TypeAlias = Literal["initial", "resume", "change", "series"]
@@ -66,6 +67,27 @@ def adapter_defaults(proposed: Record, prepared: Record) -> Record | None:
     """
     marks = {name: True for name in ADAPTER_FIELDS if name not in proposed and name in prepared}
     return marks or None
+
+
+def supplied(proposal: Record, facts: Record) -> dict[str, Json]:
+    """What the adapter fills into a proposal that leaves it open (M-411): the output cap, and the effort.
+
+    `facts` are the model's: `defaultMaxTokens`, and `reasoning` with `efforts` and `defaultEffort`, all optional. What
+    the proposal says always wins.
+    """
+    found: dict[str, Json] = {}
+    if "maxTokens" not in proposal and facts.get("defaultMaxTokens") is not None:
+        found["maxTokens"] = facts["defaultMaxTokens"]
+    reasoning = facts.get("reasoning") or {}
+    if "reasoningEffort" not in proposal and reasoning.get("defaultEffort") is not None:
+        found["reasoningEffort"] = reasoning["defaultEffort"]
+    return found
+
+
+def supports_effort(config: Record, facts: Record) -> bool:
+    """Whether the model knows the effort of a completed config (M-412): no clamping, no aliases, no exceptions."""
+    effort = config.get("reasoningEffort")
+    return effort is None or effort in ((facts.get("reasoning") or {}).get("efforts") or ())
 
 
 def same_header(left: Record, right: Record) -> bool:
@@ -195,6 +217,14 @@ def later_seed(logged: Record) -> Record:
     return without(logged["config"], *(name for name in ADAPTER_FIELDS if _mark(logged, name)))
 
 
+def seed(options: Record, logged: Record | None, *, headed: bool) -> Record:
+    """The config that is offered to `agent/request` (L-REQ-3, L-REQ-4).
+
+    `headed`: this loop instance has written a header, so the folded one is its own and is continued.
+    """
+    return later_seed(logged) if headed and logged is not None else first_seed(options, logged)
+
+
 def route_refusal(agent_id: str, config: Record) -> str | None:
     """The error text when a proposal ends without provider or model, else `None` (L-REQ-6)."""
     if config.get("provider") and config.get("model"):
@@ -203,6 +233,56 @@ def route_refusal(agent_id: str, config: Record) -> str | None:
         f'agent "{agent_id}" has no provider/model: set AgentOptions.provider and AgentOptions.model '
         "or supply both via the agent/request waterfall"
     )
+
+
+class Plan(NamedTuple):
+    """What one prepared attempt will say, and which records that makes due."""
+
+    header: Record
+    """The canonical header of the request."""
+    changed: bool
+    """It differs from the folded one, or it starts a series: a header record is due (L-REQ-9)."""
+    starts_series: bool
+    context: Record | None
+    """The payload of the context record that is due (L-REQ-11)."""
+
+
+def plan(
+    law: Law,
+    *,
+    headed: bool,
+    logged: Record | None,
+    last_context: Record | None,
+    config: Record,
+    defaults: Record | None,
+    window: int | None,
+    system: str,
+    tools: Sequence[Record],
+    generation: int,
+    last_generation: int | None,
+) -> Plan:
+    """The plan of an attempt whose call was prepared, or kept as it was proposed because nobody serves it (L-REQ-8).
+
+    `config`, `defaults` and `window` are those of the prepared call; `system` and `tools` those of the step's assembly;
+    the generations are the surface's now and at the last request. What a first header is, the driver decides.
+    """
+    header = propose_header(
+        config, adapter_defaults=defaults, system="" if law.streams_are_embedded else system, tools=tools
+    )
+    series = False
+    if law.streams_are_embedded and headed:
+        last_tools = None if logged is None else logged.get("tools")
+        series = starts_series(
+            asked=False, generation=generation, last_generation=last_generation, tools=tools, last_tools=last_tools
+        )
+    changed = header_reason(logged, header, first_of_instance=False, starts_series=series) is not None
+    context = context_due(last_context, provider=config["provider"], model=config["model"], context_window=window)
+    return Plan(header, changed, series, context)
+
+
+def derives_at_dispatch(law: Law) -> bool:
+    """L-REQ-1, VD-06  When the messages of a request are derived: at the start of its attempt, or when it is sent."""
+    return law.admission_follows_preparation
 
 
 # -- the request ---------------------------------------------------------------------------------------------
@@ -220,6 +300,21 @@ def build_request(header: Record, messages: Sequence[Record], session_id: str) -
             request[name] = header[name]
     request["sessionId"] = session_id
     return request
+
+
+def parts(sent: Record, rebuilt: Record) -> tuple[str, ...]:
+    """The fields in which a request that was sent parts from the one that the log proves; none when they are equal.
+
+    Every field but the signal is compared: also the provider and the effort, which published companions leave out
+    (L-INV-2).
+    """
+    names = dict.fromkeys((*sent, *rebuilt))
+    names.pop("signal", None)
+    return tuple(
+        name
+        for name in names
+        if (name in sent) != (name in rebuilt) or not same_text(sent.get(name), rebuilt.get(name))
+    )
 
 
 class Rebuilt(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 
 from loopharness.frozen import FrozenDict, freeze
 from loopharness.model.failure import LlmError
-from loopspec.request import adapter_defaults
+from loopspec.request import adapter_defaults, supplied, supports_effort
 
 __all__ = ["check_facts", "with_defaults"]
 
@@ -32,17 +32,11 @@ def _positive(value: object) -> bool:
 
 def with_defaults(config: FrozenDict, facts: Mapping[str, Any]) -> tuple[FrozenDict, FrozenDict | None]:
     """The config with what the adapter supplies, and the markers of exactly that (M-411, M-412, L-REQ-15)."""
-    filled: dict[str, Any] = {}
-    if "maxTokens" not in config and facts.get("defaultMaxTokens") is not None:
-        filled["maxTokens"] = facts["defaultMaxTokens"]
-    reasoning = facts.get("reasoning") or {}
-    if "reasoningEffort" not in config and reasoning.get("defaultEffort") is not None:
-        filled["reasoningEffort"] = reasoning["defaultEffort"]
+    filled = supplied(config, facts)
     prepared = FrozenDict({**config, **filled}) if filled else config
-    effort = prepared.get("reasoningEffort")
-    if effort is not None and effort not in (reasoning.get("efforts") or ()):
+    if not supports_effort(prepared, facts):
         raise LlmError(
-            f'model "{config.get("model")}" does not support reasoning effort "{effort}"',
+            f'model "{config.get("model")}" does not support reasoning effort "{prepared["reasoningEffort"]}"',
             "UNSUPPORTED_REASONING_EFFORT",
         )
     markers = adapter_defaults(config, prepared)

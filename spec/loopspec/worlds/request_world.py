@@ -1,0 +1,494 @@
+"""Model requests within bounds: the attempts of a step, the call that each prepares, and everybody who interferes.
+
+Three statements of the law run together here, each of them the one that the harness runs: the attempt rules of the
+driver (`loopspec.attempt`), the call that is bound to a registration (`loopspec.calls`), and the folds over headers
+(`loopspec.request`). Around them:
+
+* listeners of `agent/request` set an effort or a cap, choose another provider, or leave none;
+* adapters are removed, added and replaced, while a call is prepared and afterwards;
+* the system prompt and the tools change between steps, plugins append to the surface and rewrite it;
+* the request fails, is tried again, or is repaired by a smaller history;
+* the turn is cancelled in any window and at any await point, a record is refused, a new loop takes the log up.
+
+Payloads are small here: a config is `(provider, model, effort, cap)` with `""` and `0` for what is absent, the messages
+of a request are the number of changes that the surface has had, prompts and tools are words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from loopspec import attempt, calls, compaction
+from loopspec import request as requests
+from loopspec.calls import Call, rerouted, serving
+from loopspec.kernel.machine import (
+    Activation,
+    Answer,
+    Config,
+    Effect,
+    Machine,
+    Outcome,
+    Rules,
+    leave,
+    state,
+)
+from loopspec.profile import Law
+from loopspec.values import Json, Record
+from loopspec.worlds.world import Bound, Left, Node
+
+__all__ = ["BOUNDS", "Head", "RequestWorld", "Scene", "Settings", "bound"]
+
+Settings = tuple[str, str, str, int]
+"""A config: provider, model, effort, cap."""
+
+MODEL = "m"
+OPTIONS: Record = {"provider": "a", "model": MODEL}
+"""What the agent was made with."""
+
+FACTS: dict[int, Record] = {
+    1: {"defaultMaxTokens": 10, "reasoning": {"efforts": ["low", "high"], "defaultEffort": "low"}, "window": 100},
+    2: {"defaultMaxTokens": 20, "reasoning": {"efforts": ["high"]}},
+    3: {"reasoning": {"efforts": ["high", "low"], "defaultEffort": "high"}, "window": 100},
+}
+"""What each registration says of its model. The first two are there from the beginning, for `a` and for `b`."""
+
+LAST = max(FACTS)
+
+
+class Head(NamedTuple):
+    """A header: its config, the fields that the adapter has filled in, the system prompt and the tools."""
+
+    config: Settings
+    marks: tuple[str, ...]
+    system: str
+    tools: str
+
+
+def as_config(settings: Settings) -> dict[str, Json]:
+    """The config that these settings stand for."""
+    provider, model, effort, cap = settings
+    found: dict[str, Json] = {"provider": provider, "model": model, "reasoningEffort": effort, "maxTokens": cap}
+    return {name: value for name, value in found.items() if value}
+
+
+def as_settings(config: Record) -> Settings:
+    """The settings of a config."""
+    return (
+        config.get("provider", ""),
+        config.get("model", ""),
+        config.get("reasoningEffort", ""),
+        config.get("maxTokens", 0),
+    )
+
+
+def as_tools(word: str) -> tuple[Record, ...]:
+    """The tool list that a word stands for."""
+    return ({"name": word},)
+
+
+def as_header(head: Head) -> Record:
+    """The header that a `Head` stands for."""
+    return requests.propose_header(
+        as_config(head.config),
+        adapter_defaults=dict.fromkeys(head.marks, True),
+        system=head.system,
+        tools=as_tools(head.tools),
+    )
+
+
+def as_head(header: Record) -> Head:
+    """The `Head` of a header."""
+    marks = tuple(sorted(header.get("adapterDefaults", {})))
+    return Head(as_settings(header["config"]), marks, header.get("system", ""), header["tools"][0]["name"])
+
+
+@state
+class Step(NamedTuple):
+    """What the attempt rules need to know of a driver."""
+
+    law: Law
+    signal: str = attempt.LIVE
+    turn: int = 1
+    step: int = 0
+    headed: bool = False
+
+    def put(self, **changes: Any) -> Step:
+        """A copy with some fields changed."""
+        return self._replace(**changes)
+
+
+rules = Rules()
+rules.update(attempt.rules)
+
+
+@rules("close_step")
+def close_step(s: Step, result: str) -> Outcome[Step]:
+    """The step ends here; what the driver makes of it is its own affair."""
+    return leave(s, ("step", result))
+
+
+STEPS: Machine[Step] = Machine(rules)
+
+
+class Log(NamedTuple):
+    """What the records so far amount to."""
+
+    head: Head | None = None
+    context: tuple[str, str, int] | None = None
+    """Provider, model and window of the last context record; window 0 is not known."""
+    messages: int = 0
+    """Changes of the surface."""
+    generation: int = 0
+    """Those of them that replaced something."""
+    prompt: str = ""
+    """Format 4: the system prompt on the surface; empty before the first."""
+
+
+class Own(NamedTuple):
+    """What the loop knows of the attempt at hand."""
+
+    derived: int = 0
+    """The messages, as they were derived (format 0)."""
+    proposal: Settings = ("", "", "", 0)
+    plan: tuple[Head, bool, tuple[str, str, int] | None] | None = None
+    """The header, whether it starts a series, and the context that is due."""
+    last_generation: int = -1
+    """The surface's generation at the last request; -1 before the first."""
+    failure: str = ""
+    """The code of the failure that is offered to recovery."""
+    repairs: int = 0
+    """Repairs since the last answer."""
+
+
+class Scene(NamedTuple):
+    """The loop, its call, the routes, the log."""
+
+    loop: Config[Step]
+    call: Config[Call] = calls.NEW
+    routes: tuple[tuple[str, int], ...] = (("a", 1), ("b", 2))
+    made: int = 2
+    """How many registrations there have been."""
+    log: Log = Log()
+    own: Own = Own()
+    system: str = "s1"
+    tools: str = "t1"
+
+
+Offer = tuple[tuple[Any, ...], Scene, str]
+"""A label, the scene after it, and the budget that it spends."""
+
+
+class RequestWorld:
+    """The composition under one law within a bound, as a `loopspec.kernel.system.System`."""
+
+    def __init__(self, law: Law, limits: Bound, memory: Any = (), advance: Any = None) -> None:
+        self.law = law
+        self.bound = limits
+        self.memory = memory
+        self.advance = advance
+        self.machine = STEPS
+        self._index = {name: at for at, (name, _) in enumerate(limits.budgets)}
+        self._ids: dict[Any, Any] = {}
+
+    def initial(self) -> Iterator[Node]:
+        """A fresh session, between steps."""
+        yield Node(Scene(Config(Step(self.law))), tuple(amount for _, amount in self.bound.budgets), self.memory)  # type: ignore[arg-type]
+
+    def moves(self, node: Node) -> Iterator[tuple[Any, Node]]:
+        """Everything that may happen next."""
+        scene: Any = node.config
+        for raw, after, price in self._offers(scene):
+            left = self._paid(node.left, price)
+            if left is not None:
+                label = self._ids.setdefault(raw, raw)
+                memory = node.memory if self.advance is None else self.advance(node.memory, label)
+                yield label, Node(after, left, memory)  # type: ignore[arg-type]
+
+    def is_final(self, node: Node) -> bool:
+        """A run may stop between two steps."""
+        scene: Any = node.config
+        return not scene.loop.stack and not scene.loop.parked
+
+    def is_cut(self, node: Node) -> bool:
+        """Every step ends within the bound; only further steps are cut."""
+        return False
+
+    def _paid(self, left: Left, price: str) -> Left | None:
+        if not price:
+            return left
+        at = self._index[price]
+        return (*left[:at], left[at] - 1, *left[at + 1 :]) if left[at] else None
+
+    # -- what happens
+
+    def _offers(self, scene: Scene) -> Iterator[Offer]:
+        loop = scene.loop
+        if loop.stack:
+            if loop.stack[-1].window != "closed":
+                yield from self._interference(scene)
+            yield from self._effects(scene)
+        elif loop.parked:
+            yield from self._interference(scene)
+            yield from self._touches(scene)
+            yield from self._answers(scene, loop.parked[0][0])
+        else:
+            yield from self._adapters(scene)
+            yield from self._openings(scene)
+
+    def _openings(self, scene: Scene) -> Iterator[Offer]:
+        """A step begins; the prompt or the tools may be others, or a new loop has taken the log up."""
+        yield ("open", "same"), self._opened(scene, scene), "steps"
+        changed = {"system": "s2" if scene.system == "s1" else "s1"}, {"tools": "t2" if scene.tools == "t1" else "t1"}
+        for name, values in zip(("prompt", "tools"), changed, strict=True):
+            yield ("open", name), self._opened(scene, scene._replace(**values)), "changes"
+        if scene.loop.core.step:
+            core = scene.loop.core.put(headed=False)
+            resumed = scene._replace(loop=scene.loop._replace(core=core), own=Own())
+            yield ("open", "resumed"), self._opened(scene, resumed), "resumes"
+
+    def _opened(self, before: Scene, scene: Scene) -> Scene:
+        late = self.law.admission_follows_preparation
+        core = scene.loop.core.put(signal=attempt.LIVE, step=scene.loop.core.step + 1)
+        batch = (core.step,) if late else ()
+        log = scene.log if late else scene.log._replace(messages=scene.log.messages + 1)
+        return scene._replace(loop=Config(core, (Activation(("attempt", batch), "closed", False),)), log=log)
+
+    def _interference(self, scene: Scene) -> Iterator[Offer]:
+        core = scene.loop.core
+        if core.signal == attempt.LIVE:
+            yield ("abort",), scene._replace(loop=scene.loop._replace(core=core.put(signal="user"))), "cancels"
+        yield from self._adapters(scene)
+
+    def _adapters(self, scene: Scene) -> Iterator[Offer]:
+        """An adapter gives its route back, a new one takes a free route, or takes over from another in one go."""
+        held = dict(scene.routes)
+        for provider in ("a", "b"):
+            holder = serving(held, provider)
+            if holder is not None:
+                routes = rerouted(held, holder, ())
+                yield ("adapters", "remove", provider), scene._replace(routes=_sorted(routes)), "adapters"
+                held_by_new = rerouted(routes, LAST, (provider,))
+            else:
+                held_by_new = rerouted(held, LAST, (provider,))
+            if scene.made < LAST:
+                after = scene._replace(routes=_sorted(held_by_new), made=LAST)
+                yield ("adapters", "replace" if holder else "add", provider, LAST), after, "adapters"
+
+    def _touches(self, scene: Scene) -> Iterator[Offer]:
+        """A plugin changes the surface while the loop waits."""
+        log = scene.log
+        yield ("touch", "append"), scene._replace(log=log._replace(messages=log.messages + 1)), "touches"
+        replaced = log._replace(messages=log.messages + 1, generation=log.generation + 1)
+        yield ("touch", "replace"), scene._replace(log=replaced), "touches"
+
+    # -- effects of the loop
+
+    def _effects(self, scene: Scene) -> Iterator[Offer]:
+        move = STEPS.step(scene.loop)
+        after = scene._replace(loop=move.config)
+        if move.verb != "append":
+            yield from self._announced(after, move.verb, move.effect)
+            return
+        payload, log = self._record(scene, move.effect)
+        yield ("append", *payload), after._replace(log=log), ""
+        refusal = STEPS.refuse(scene.loop)
+        yield ("refuse", *payload), scene._replace(loop=refusal.config), "refusals"
+
+    def _announced(self, after: Scene, verb: str, effect: Effect) -> Iterator[Offer]:
+        if effect == ("request",):
+            own = after.own._replace(derived=after.log.messages, plan=None, failure="")
+            head = None if after.log.head is None else as_header(after.log.head)
+            seed = requests.seed(OPTIONS, head, headed=after.loop.core.headed)
+            own = own._replace(proposal=as_settings(seed))
+            yield ("park", "request", *own.proposal), after._replace(own=own, call=calls.NEW), ""
+            return
+        if effect[0] == "step":
+            own = after.own._replace(plan=None, derived=0, proposal=("", "", "", 0), failure="")
+            after = after._replace(own=own, call=calls.NEW)
+        yield (verb, *effect), after, ""
+
+    def _record(self, scene: Scene, effect: Effect) -> tuple[Effect, Log]:
+        """The payload of a record, and the log with it."""
+        log, own, name = scene.log, scene.own, effect[0]
+        if name == "request/header":
+            assert own.plan is not None
+            head, series, _ = own.plan
+            logged = None if log.head is None else as_header(log.head)
+            reason = requests.header_reason(
+                logged, as_header(head), first_of_instance=not effect[1], starts_series=series
+            )
+            return (name, str(reason), *head), log._replace(head=head)
+        if name == "request/context":
+            assert own.plan is not None
+            context = own.plan[2]
+            assert context is not None
+            return (name, *context), log._replace(context=context)
+        if name == "system/message":
+            return (name, scene.system), log._replace(prompt=scene.system, messages=log.messages + 1)
+        if name in ("user/message", "assistant/message"):
+            return effect, log._replace(messages=log.messages + 1)
+        return effect, log
+
+    # -- answers
+
+    def _answers(self, scene: Scene, point: Effect) -> Iterator[Offer]:
+        name = point[0]
+        if name == "request":
+            yield from self._proposals(scene)
+        elif name == "prepare":
+            yield from self._preparation(scene)
+        elif name == "chunk" and scene.own.plan is not None:
+            yield from self._sending(scene)
+        elif name == "chunk":
+            yield from self._chunks(scene, point[1])
+        elif name == "close":
+            yield self._answered(scene, point, ("closed", point[1]))
+        else:
+            yield from self._recovery(scene, point)
+
+    def _answered(self, scene: Scene, point: Effect, answer: Answer, price: str = "") -> Offer:
+        return ("answer", point, answer), scene._replace(loop=STEPS.resume(scene.loop, answer)), price
+
+    def _proposals(self, scene: Scene) -> Iterator[Offer]:
+        provider, model, effort, cap = scene.own.proposal
+        chosen: Iterable[tuple[Settings, str]] = (
+            ((provider, model, effort, cap), ""),
+            ((provider, model, "high", cap), "listeners"),
+            ((provider, model, effort, 5), "listeners"),
+            (("b" if provider == "a" else "a", model, effort, cap), "listeners"),
+            (("", model, effort, cap), "listeners"),
+        )
+        for settings, price in chosen:
+            if requests.route_refusal("main", as_config(settings)) is not None:
+                loop = STEPS.resume(scene.loop, ("throws",))
+                yield ("answer", "request", "throws"), scene._replace(loop=loop), price
+                continue
+            own = scene.own._replace(proposal=settings)
+            after = scene._replace(loop=STEPS.resume(scene.loop, ("done",)), own=own)
+            yield ("answer", "request", *settings), after, price
+
+    def _preparation(self, scene: Scene) -> Iterator[Offer]:
+        call = scene.call
+        if not call.parked:
+            found = serving(dict(scene.routes), scene.own.proposal[0]) or calls.NOBODY
+            move = calls.MACHINE.step(calls.MACHINE.call(call, ("prepare", found)))
+            after = scene._replace(call=move.config)
+            if move.verb == "leave":  # NO_ADAPTER: the proposal stays as it is (L-REQ-8)
+                after = self._planned(after, as_config(scene.own.proposal), {})
+            yield ("prepare", found), after, ""
+            return
+        registration = call.core.registration
+        facts, proposal = FACTS[registration], as_config(scene.own.proposal)
+        config = {**proposal, **requests.supplied(proposal, facts)}
+        if requests.supports_effort(config, facts):
+            move = calls.MACHINE.step(calls.MACHINE.resume(call, ("facts",)))
+            yield ("resolved", registration), self._planned(scene._replace(call=move.config), config, facts), ""
+        move = calls.MACHINE.step(calls.MACHINE.resume(call, ("throws",)))
+        after = scene._replace(call=move.config, loop=STEPS.resume(scene.loop, ("throws",)))
+        yield ("unresolved", registration), after, "" if not requests.supports_effort(config, facts) else "faults"
+
+    def _planned(self, scene: Scene, config: Record, facts: Record) -> Scene:
+        """The preparation has ended: which records are due?"""
+        log, own, core = scene.log, scene.own, scene.loop.core
+        last = None
+        if log.context is not None:
+            provider, model, window = log.context
+            last = {"provider": provider, "model": model, **({"contextWindow": window} if window else {})}
+        planned = requests.plan(
+            self.law,
+            headed=core.headed,
+            logged=None if log.head is None else as_header(log.head),
+            last_context=last,
+            config=config,
+            defaults=requests.adapter_defaults(as_config(own.proposal), config),
+            window=facts.get("window"),
+            system=scene.system,
+            tools=as_tools(scene.tools),
+            generation=log.generation,
+            last_generation=None if own.last_generation < 0 else own.last_generation,
+        )
+        due = planned.context
+        context = None if due is None else (due["provider"], due["model"], due.get("contextWindow", 0))
+        systems = int(self.law.streams_are_embedded and log.prompt != scene.system)
+        answer = ("prepared", planned.changed, context is not None, systems)
+        plan = (as_head(planned.header), planned.starts_series, context)
+        return scene._replace(own=own._replace(plan=plan), loop=STEPS.resume(scene.loop, answer))
+
+    def _sending(self, scene: Scene) -> Iterator[Offer]:
+        """The first pull: the request is built, and goes to whoever serves it."""
+        assert scene.own.plan is not None
+        head, log = scene.own.plan[0], scene.log
+        messages = log.messages if requests.derives_at_dispatch(self.law) else scene.own.derived
+        built = requests.build_request(as_header(head), (messages,), "main")
+        sent = (as_settings(built), built["messages"][0], built.get("system", ""), built["tools"][0]["name"])
+        if scene.call.core.registration:
+            move = calls.MACHINE.step(calls.MACHINE.call(scene.call, ("dispatch", False)))
+            registration, call = move.effect[1], move.config
+        else:
+            registration, call = serving(dict(scene.routes), head.config[0]) or calls.NOBODY, scene.call
+        own = scene.own._replace(plan=None, last_generation=log.generation)
+        if registration == calls.NOBODY:
+            own = own._replace(failure="NO_ADAPTER")
+        yield ("send", registration, *sent), scene._replace(own=own, call=call), ""
+
+    def _chunks(self, scene: Scene, started: bool) -> Iterator[Offer]:
+        point = ("chunk", started)
+        if scene.own.failure == "NO_ADAPTER":
+            yield self._answered(scene, point, ("end", "failure", False, False))
+            return
+        if not started:
+            yield self._answered(scene, point, ("chunk",))
+        else:
+            answered = scene._replace(own=scene.own._replace(repairs=0))
+            yield self._answered(answered, point, ("end", "stop", False, True))
+        for code in ("SERVER", compaction.OVERFLOW):
+            failed = scene._replace(own=scene.own._replace(failure=code))
+            label, after, _ = self._answered(failed, point, ("end", "failure", False, started))
+            yield (*label, code), after, "failures"
+
+    def _recovery(self, scene: Scene, point: Effect) -> Iterator[Offer]:
+        """Nobody helps; a retry; or compaction, which makes the history smaller and may then ask for a retry."""
+        yield self._answered(scene, point, ("none",))
+        own, log, aborted = scene.own, scene.log, scene.loop.core.signal != attempt.LIVE
+        if own.failure == "SERVER":
+            yield self._answered(scene, point, ("retry",), "")
+        elif compaction.may_repair(own.failure, own.repairs, aborted, compaction.Settings()):
+            for replaced in (False, True):
+                smaller = log._replace(messages=log.messages + replaced, generation=log.generation + replaced)
+                again = compaction.repaired(log.generation, smaller.generation, aborted)
+                repairs = own.repairs + 1
+                after = scene._replace(log=smaller, own=own._replace(repairs=repairs))
+                label, after, _ = self._answered(after, point, ("retry",) if again else ("none",))
+                yield ("repair", replaced, *label), after, ""
+
+
+def _sorted(routes: dict[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(routes.items()))
+
+
+def bound(name: str, **budgets: int) -> Bound:
+    """A bound of the requests; what is not named is 0."""
+    names = (
+        "steps",
+        "changes",
+        "resumes",
+        "listeners",
+        "adapters",
+        "touches",
+        "failures",
+        "cancels",
+        "refusals",
+        "faults",
+    )
+    unknown = sorted(set(budgets) - set(names))
+    if unknown:
+        raise KeyError(f"The requests have no budgets {unknown}. They have: {', '.join(names)}.")
+    return Bound(name, tuple((budget, budgets.get(budget, 0)) for budget in names), 0)
+
+
+SMALL = bound("small", steps=1, changes=1, listeners=1, adapters=1)
+ROUTES = bound("routes", steps=2, listeners=1, adapters=2, failures=1)
+QUICK = bound("quick", steps=2, changes=1, resumes=1, listeners=1, adapters=1, touches=1, failures=1, cancels=1)
+
+BOUNDS = {one.name: one for one in (QUICK, SMALL, ROUTES)}
