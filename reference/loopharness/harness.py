@@ -13,7 +13,7 @@ harness, after its turn has been closed in the log.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -26,7 +26,7 @@ from loopharness.agents import Agents, Meta
 from loopharness.bus import Bus, Context
 from loopharness.creation.engine import Engine
 from loopharness.model.service import LlmService
-from loopharness.prompt import SystemPrompt
+from loopharness.prompt import SystemPrompt, register_variables
 from loopharness.session import Session, Sessions, wall_clock
 from loopharness.settings import LoopSettings
 from loopharness.store import resume
@@ -34,6 +34,7 @@ from loopharness.store.checkpoint import install_checkpoints
 from loopharness.store.service import SessionPersistence
 from loopharness.tools.pipeline import ToolPipeline
 from loopharness.tools.registry import ToolRegistry
+from loopharness.tools.timeouts import install_timeouts
 from loopspec.profile import Profile, law
 
 __all__ = ["Harness", "open_harness"]
@@ -53,6 +54,7 @@ class Harness:
         new_id: Callable[[], str] = random_id,
         persistence: SessionPersistence | None = None,
         checkpoints: bool = True,
+        tool_order: Sequence[str] | None = None,
     ) -> None:
         self.bus: Final = Bus()
         self.context: Final[Context] = self.bus.root
@@ -61,8 +63,12 @@ class Harness:
         self.llm: Final = LlmService(self.bus)
         self.tools: Final = ToolRegistry(self.bus)
         self.pipeline: Final = ToolPipeline(self.bus, self.tools)
-        self.prompt: Final = SystemPrompt(self.bus, self.tools, identity=identity, persona=persona)
+        self.prompt: Final = SystemPrompt(
+            self.bus, self.tools, identity=identity, persona=persona, tool_order=tool_order
+        )
         self.settings: Final = LoopSettings()
+        install_timeouts(self.context, self.tools)
+        register_variables(self.context, self.prompt)
         self.profile: Final = profile
         self.session_format: Final = session_format
         self.now: Final = now
@@ -135,13 +141,15 @@ async def open_harness(
     sessions_root: Path | str | None = None,
     persistence: SessionPersistence | None = None,
     checkpoints: bool = True,
+    tool_order: Sequence[str] | None = None,
 ) -> AsyncIterator[Harness]:
     """A harness for the time of an `async with` block, on asyncio or trio.
 
     `profile` says which law its agents follow (`loopspec.profile`), `session_format` (0 or 4) what new sessions
     are written in, `now` gives Unix milliseconds, `new_id` the ids of messages that are minted here; `identity`
-    and `persona` begin the system prompt. Leaving the block disposes every agent: turns are closed in the log
-    first, and work that ignores its signal is waited for. When the block raises or is cancelled from outside
+    and `persona` begin the system prompt, and `tool_order` names tools in the order in which the model shall see them
+    (P-111, with `prompt.UNLISTED` once for all others). Leaving the block disposes every agent: turns are closed in
+    the log first, and work that ignores its signal is waited for. When the block raises or is cancelled from outside
     there is no such patience.
 
     With `sessions_root`, a directory, sessions are stored there as they go, and can be taken up again with
@@ -152,7 +160,9 @@ async def open_harness(
         persistence = SessionPersistence(sessions_root, lenient=profile == "dsh-0.1")
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
-        harness = Harness(group, profile, session_format, now, identity, persona, new_id, persistence, checkpoints)
+        harness = Harness(
+            group, profile, session_format, now, identity, persona, new_id, persistence, checkpoints, tool_order
+        )
         try:
             yield harness
             await harness.agents.shut_down()

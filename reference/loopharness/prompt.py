@@ -18,7 +18,7 @@ from loopharness.frozen import FrozenDict, FrozenList, freeze
 from loopharness.signal import Signal
 from loopharness.tools.registry import ToolRegistry, canonical_order
 
-__all__ = ["UNLISTED", "Assembled", "Part", "SystemPrompt", "interpolate"]
+__all__ = ["UNLISTED", "Assembled", "Part", "SystemPrompt", "interpolate", "register_variables"]
 
 UNLISTED: Final = "<unlisted-tools>"
 """Where tools that the configured order does not name go (P-111)."""
@@ -254,6 +254,25 @@ class SystemPrompt:
         lexicographic = sorted(by_name, key=canonical_order)
         names = lexicographic if self._order is None else _in_order(self._order, lexicographic, known)
         return FrozenList(by_name[name] for name in names if name in by_name)
+
+
+def register_variables(context: Context, prompt: SystemPrompt) -> None:
+    """P-103  The loop's own variables: `provider` and `model` of the agent's options, `cwd` of its session's header.
+
+    Each may lack a value until somebody refers to it.
+    """
+    prompt.variable(context, "provider", lambda about: _option(about, "provider"))
+    prompt.variable(context, "model", lambda about: _option(about, "model"))
+    prompt.variable(context, "cwd", lambda about: _cwd(about["agent"]))
+
+
+def _option(about: Mapping[str, Any], name: str) -> str | None:
+    return getattr(getattr(about["agent"], "options", None), name, None) or None
+
+
+def _cwd(agent: Any) -> str | None:
+    session = getattr(agent, "session", None)
+    return None if session is None else session.header.get("cwd")
 
 
 def _in_order(order: Sequence[str], lexicographic: Sequence[str], known: set[str]) -> list[str]:
