@@ -126,17 +126,20 @@ class Court:
             judge.veto(id)
 
     def _release(self, id: int, request: Release) -> None:
+        """A hook may go on; where nobody stands, nothing happens, its operations neither."""
         self.book.releases[id] = request
+        place = (request.gate, request.key)
+        judge = self.loops.get(request.agent)
         if request.gate in CREATION_GATES:
-            self.creation.release(id, request)
-            self._ask(id, request.ops, "")
+            if self.creation.release(id, request):
+                self._ask(id, request.ops, "")
             return
-        for agent, judge in self.loops.items():
+        if judge is None or not judge.release(id, place, self._ops_of(id, request.ops, request.agent)):
+            return
+        for agent, other in self.loops.items():
             ops = self._ops_of(id, request.ops, agent)
-            if agent == request.agent:
-                judge.release(id, (request.gate, request.key), ops)
-            elif ops:
-                judge.ask(Block(id, ops))
+            if other is not judge and ops:
+                other.ask(Block(id, ops))
         self.creation.ask(id, tuple(range(len(request.ops))))
         self._effects(request.ops)
 
@@ -192,9 +195,9 @@ class Court:
             for judge in self.loops.values():
                 judge.settle(reply)
             self.creation.settle(reply)
-        elif isinstance(reply, Ok):
+        elif isinstance(reply, Ok) and reply.id in self._ticks():
             for judge in self.loops.values():
-                judge.done(reply.id) if reply.id in self._ticks() else None
+                judge.done(reply.id)
             self.creation.done(reply.id)
 
     def _ticks(self) -> frozenset[int]:

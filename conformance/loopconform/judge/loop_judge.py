@@ -53,14 +53,17 @@ class LoopJudge:
         """The refusal of a record."""
         self.points = frozenset(point._replace(vetoes=(*point.vetoes, id)) for point in self.points)
 
-    def release(self, id: int, place: Place, ops: tuple[int, ...]) -> None:
-        """The hook that stands at a gate may go on; where nobody stands, nothing happens."""
+    def release(self, id: int, place: Place, ops: tuple[int, ...]) -> bool:
+        """The hook that stands at a gate may go on; false where nobody stands, and nothing happens."""
+        if not any(place in point.arrived and not _is_released(point, place) for point in self.points):
+            return False
         self.points = frozenset(
             point._replace(blocks=(*point.blocks, Block(id, ops, place)))
             if place in point.arrived and not _is_released(point, place)
             else point
             for point in self.points
         )
+        return True
 
     def may_be_disposed(self) -> None:
         """Somebody has asked for the end of whatever owns this agent."""

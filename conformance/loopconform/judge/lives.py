@@ -1,0 +1,264 @@
+"""The moves of the creation machine as an adapter shows them: see `moves` for the like of one agent's loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from loopconform.judge.moves import ANYHOW, HIDDEN, RETURNED, Label
+from loopconform.judge.points import Block, Book, Frame
+from loopspec.creation import MACHINE, answers, is_gated, may_rest
+from loopspec.kernel.machine import Answer, Config, Effect, Machine, may_call
+from loopspec.registry import holder
+from loopspec.transaction import AGENTS, PROVIDER, Creation, Owner, Transaction, find
+
+Where = tuple[str, str, str]
+"""A gate, an agent and a key."""
+
+ROOT = 2
+"""The fiber of callers without an owner of their own."""
+
+SHOWN = ("session/created", "session/disposed", "agent/created", "agent/session-start", "agent/disposed")
+CREATES = ("create", "create-now")
+WAKES = ("followup", "steer", "send")
+
+
+class Life(NamedTuple):
+    """One explanation of what was seen of all agents' lives."""
+
+    config: Config[Creation]
+    frames: tuple[Frame, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    arrived: tuple[Where, ...] = ()
+    released: tuple[tuple[Where, int], ...] = ()
+    stale: tuple[Where, ...] = ()
+    """Hooks that nobody waits for any more: they may stand for ever, and may have gone."""
+    plans: tuple[int, ...] = ()
+    outcomes: frozenset[tuple[str, int]] = frozenset()
+    """What has been settled: `resolved`, `rejected` and `gone` transactions, `unloaded` fibers."""
+    announced: tuple[int, ...] = ()
+
+
+class Lives:
+    """The moves of a `Life`."""
+
+    def __init__(self, book: Book, machine: Machine[Creation] = MACHINE) -> None:
+        self.book = book
+        self.machine = machine
+        self.numbers: dict[tuple[int, int], int] = {}
+        """The transaction of each create."""
+        self.creates: dict[int, Any] = {}
+        self.handles: dict[str, int] = {}
+        """The transaction whose handle an agent's dispose uses: the last one that was given out."""
+        self._ids: dict[str, int] = {}
+        self.fibers = {name: ROOT + 1 + at for at, name in enumerate(book.opening.owners)}
+        self.fibers |= {"agents": AGENTS, "provider": PROVIDER}
+
+    def id(self, agent: str) -> int:
+        """The number of an agent's id."""
+        return self._ids.setdefault(agent, len(self._ids) + 1)
+
+    def name(self, number: int) -> str:
+        """The agent of a transaction."""
+        return str(self.creates[number].agent) if number in self.creates else f"#{number}"
+
+    def concerns(self, op: Any, gated: bool) -> bool:
+        """Whether an operation is this machine's affair; a wake is only while some driver has not been started."""
+        if op.op in WAKES:
+            return gated and bool(getattr(op, "wakeup", True))
+        return op.op in (*CREATES, "dispose", "unload", "abort")
+
+    def of(self, life: Life) -> Iterator[tuple[Label, Life]]:
+        """Every move."""
+        top = life.frames[-1] if life.frames else None
+        if top is not None and top.state == "ended":
+            after = top._replace(next=top.next + 1, state="ready", height=0, result=())
+            rest = life.frames[:-1] if after.next == len(after.ops) else (*life.frames[:-1], after)
+            yield ("end", top.request, top.ops[top.next], top.result), life._replace(frames=rest)
+        elif top is not None and top.state == "ready":
+            yield from self._begin(life, top)
+        elif life.config.stack:
+            yield from self._step(life)
+        elif top is None:
+            for at, block in enumerate(life.blocks):
+                rest_blocks = life.blocks[:at] + life.blocks[at + 1 :]
+                yield HIDDEN, life._replace(blocks=rest_blocks, frames=(Frame(block.request, block.ops),))
+            yield from self._answers(life)
+
+    # -- operations
+
+    def _begin(self, life: Life, top: Frame) -> Iterator[tuple[Label, Life]]:
+        key = (top.request, top.ops[top.next])
+        op = self.book.ops[key]
+        core = life.config.core
+        operation: tuple[Any, ...] | None = None
+        if op.op in CREATES:
+            operation = self._create(life, key, op)
+        elif op.op == "dispose" and op.agent in self.handles:
+            operation = ("dispose", self.handles[op.agent])
+        elif op.op == "unload" and op.fiber in self.fibers:
+            operation = ("unload", self.fibers[op.fiber])
+        elif op.op == "abort":
+            yield from self._abort(life, op.signal)
+            return
+        elif op.op in WAKES:
+            t = find(core, holder(core, "session", self.id(op.agent)))
+            operation = ("wake", t.number) if t is not None and is_gated(core, t) else None
+        if operation is None:
+            yield HIDDEN, self._ended(life, ANYHOW)
+        elif may_call(life.config):
+            config = self.machine.call(life.config, operation)
+            running = top._replace(state="running", height=len(config.stack))
+            yield HIDDEN, life._replace(config=config, frames=(*life.frames[:-1], running))
+
+    def _create(self, life: Life, key: tuple[int, int], op: Any) -> tuple[Any, ...]:
+        number = self.numbers[key]
+        owner: Owner = ("fiber", ROOT)
+        if op.parent is not None:
+            owner = ("agent", holder(life.config.core, "agent", self.id(op.parent)))
+        elif op.owner is not None:
+            owner = ("fiber", self.fibers[op.owner])
+        aborted = op.signal is not None and ("aborted", self.id(f"signal {op.signal}")) in life.outcomes
+        return (op.op.replace("-", "_"), number, self.id(op.agent), owner, "aborted" if aborted else "")
+
+    def _abort(self, life: Life, signal: str) -> Iterator[tuple[Label, Life]]:
+        """A caller's signal concerns every create that was given it."""
+        if not may_call(life.config):
+            return
+        config = life.config
+        for t in config.core.members:
+            if getattr(self.creates.get(t.number), "signal", None) == signal:
+                called = self.machine.call(config, ("abort", t.number))
+                while len(called.stack) > len(config.stack):
+                    called = self.machine.step(called).config
+                config = called
+        outcomes = life.outcomes | {("aborted", self.id(f"signal {signal}"))}
+        yield HIDDEN, self._ended(life._replace(config=config, outcomes=outcomes), RETURNED)
+
+    def _ended(self, life: Life, result: Effect) -> Life:
+        top = life.frames[-1]
+        return life._replace(frames=(*life.frames[:-1], top._replace(state="ended", result=result)))
+
+    # -- steps
+
+    def _step(self, life: Life) -> Iterator[tuple[Label, Life]]:
+        verb, effect, config = self.machine.step(life.config)
+        after = life._replace(config=config)
+        name = effect[0]
+        if name == "resolve":
+            after = self._settled(after, ("resolved", effect[1]))
+        elif name == "reject":
+            after = self._settled(after, ("rejected", effect[1]))
+        elif name in ("gone", "unloaded"):
+            after = self._settled(after, (name, effect[1]))
+        elif name == "agent/created":
+            after = after._replace(announced=(*after.announced, effect[1]))
+        if verb in ("park", "leave") and after.frames:
+            top = after.frames[-1]
+            if top.state == "running" and len(config.stack) < top.height:
+                after = self._ended(after, ANYHOW)
+        seen = verb == "notify" or (verb == "park" and name == "agent/created")
+        visible = seen and name in SHOWN and name in self.book.events
+        yield ("live", effect) if visible else HIDDEN, after
+
+    def _settled(self, life: Life, outcome: tuple[str, int]) -> Life:
+        return life._replace(outcomes=life.outcomes | {outcome})
+
+    # -- answers
+
+    def _answers(self, life: Life) -> Iterator[tuple[Label, Life]]:
+        core = life.config.core
+        for index, (point, _) in enumerate(life.config.parked):
+            for answer in answers(core, point):
+                for after in self._given(life, point, answer):
+                    config = self.machine.resume(after.config, answer, index)
+                    yield HIDDEN, after._replace(config=config)
+
+    def _given(self, life: Life, point: Effect, answer: Answer) -> Iterator[Life]:
+        """How an answer can come about here: at once, or as the outcome of a hook."""
+        if point[0] == "setup":
+            yield from self._set_up(life, point[1], answer)
+        elif point[0] == "scope" and point[1] in life.announced and "unwind" in self.book.holds:
+            where = ("unwind", self.name(point[1]), "")
+            yield from (after for _, after in self._outcomes(life, where))
+        elif answer[0] != "throws":
+            yield life
+
+    def _set_up(self, life: Life, number: int, answer: Answer) -> Iterator[Life]:
+        op = self.creates[number]
+        where = ("setup", op.agent, op.name or op.agent)
+        if answer[0] == "deactivated":
+            gone = life._replace(arrived=tuple(one for one in life.arrived if one != where))
+            yield gone._replace(stale=(*gone.stale, where)) if op.setup else gone
+        elif not op.setup or op.op == "create-now":
+            if answer[0] == "settles":
+                yield life
+        else:
+            wanted = "throws" if answer[0] == "throws" else "done"
+            yield from (after for kind, after in self._outcomes(life, where) if kind == wanted)
+
+    def _outcomes(self, life: Life, where: Where) -> Iterator[tuple[str, Life]]:
+        if where in life.arrived:
+            for one in life.released:
+                if one[0] == where:
+                    arrived, released = list(life.arrived), list(life.released)
+                    arrived.remove(where)
+                    released.remove(one)
+                    kind = self.book.releases[one[1]].outcome.kind
+                    yield kind, life._replace(arrived=tuple(arrived), released=tuple(released))
+                    return
+            return
+        for id in life.plans:
+            plan = self.book.plans[id]
+            if (plan.gate, plan.agent) == where[:2] and plan.key in (None, where[2]):
+                yield plan.outcome.kind, life._replace(plans=tuple(one for one in life.plans if one != id))
+                return
+        if where[0] not in self.book.holds:
+            yield "done", life
+
+    # -- where hooks stand
+
+    def standing(self, life: Life) -> list[Where]:
+        """Where hooks stand or are about to."""
+        found: list[Where] = []
+        for point, _ in life.config.parked:
+            if point[0] == "setup" and self.creates[point[1]].setup:
+                op = self.creates[point[1]]
+                found.append(("setup", op.agent, op.name or op.agent))
+            if point[0] == "scope" and point[1] in life.announced:
+                found.append(("unwind", self.name(point[1]), ""))
+        if life.config.stack and life.config.stack[-1].frame[0] == "await_setup":
+            op = self.creates[life.config.stack[-1].frame[1]]
+            if op.setup:
+                found.append(("setup", op.agent, op.name or op.agent))
+        return [where for where in found if where[0] in self.book.holds]
+
+    # -- the driver, as far as this machine knows of it
+
+    def ran(self, life: Life, agent: str) -> Iterator[Life]:
+        """The status of an agent became `running`: its driver has been started, and nothing bars it (N-1, N-7)."""
+        t = self._live(life, agent)
+        if t is None or t.driver not in ("idle", "busy"):
+            return
+        if t.driver == "busy":
+            yield life
+        elif may_call(life.config):
+            yield self._through(life, ("wake", t.number))
+
+    def rested(self, life: Life, agent: str) -> Iterator[Life]:
+        """The status became `idle`."""
+        t = self._live(life, agent)
+        if t is not None and may_rest(life.config.core, t) and may_call(life.config):
+            yield self._through(life, ("rest", t.number))
+        elif t is None or t.driver != "busy":
+            yield life
+
+    def _live(self, life: Life, agent: str) -> Transaction | None:
+        core = life.config.core
+        return find(core, holder(core, "session", self.id(agent)))
+
+    def _through(self, life: Life, operation: tuple[Any, ...]) -> Life:
+        config = self.machine.call(life.config, operation)
+        while len(config.stack) > len(life.config.stack):
+            config = self.machine.step(config).config
+        return life._replace(config=config)
