@@ -147,8 +147,19 @@ class World:
 
     def _on_created(self, payload: Mapping[str, Any]) -> None:
         agent = payload["agent"]
+        self._hear_fresh_signals(agent)
         if "unwind" in self.gates.holds:
             agent.ctx.effect(lambda: self._unwind(agent.id), "conformance")
+
+    def _hear_fresh_signals(self, agent: Agent) -> None:
+        """A waiting cancel may abort a signal before anybody was told of it; no event tells of a fresh one."""
+        note = agent.note
+
+        def on_note(change: Any) -> None:
+            note(change)
+            self._watch(agent.id)
+
+        agent.note = on_note  # type: ignore[method-assign]
 
     async def _unwind(self, agent: str) -> None:
         await self.gates.stand("unwind", agent)
