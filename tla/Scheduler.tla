@@ -48,13 +48,12 @@ VARIABLES
     mode,       \* how the first call of the group was classified: "parallel" or "exclusive"
     last,       \* the last call that the group may hold
     cap,        \* the size of the pool, as read when the group began (T-403)
-    stopped,    \* a later call of this group was found to be exclusive (T-402)
     point,      \* the await point at which the lane is parked
     frame,      \* what the running segment does next; Nothing when no segment runs
     window,     \* "log" or "live" while listeners of the last effect run, else "closed"
     label       \* the label of the last move; read by nobody
 
-group == <<mode, last, cap, stopped>>
+group == <<mode, last, cap>>
 line == <<next, done, concluded>>
 pool == <<live, entered, reached, barred, lost>>
 law == <<cut, failure, slots, line>>
@@ -154,6 +153,19 @@ Slots ==
     ELSE IF Label = "recorded" THEN SelectSeq(slots, LAMBDA one : one.call # frame[2])
     ELSE slots
 
+\* L-TOOL-2  A pool may hold all remaining calls, an exclusive group one.
+LastOfGroup(how) == IF how = "exclusive" /\ Guarded("barrier") THEN next ELSE Calls
+
+\* T-402  A call that is no longer parallel ends the group, now or at every question anew.
+Mode == IF Label = "cap" THEN frame[2] ELSE mode
+Last ==
+    CASE Label = "cap"                              -> LastOfGroup(frame[2])
+      [] Label = "left" /\ StoppedPoolStaysStopped -> next - 1
+      [] OTHER                                      -> last
+
+\* T-403  The cap is the one that was read when the group began.
+Cap == IF Label = "begin" THEN frame[2] ELSE cap
+
 (***************************************************************************)
 (* What the lane decides between two effects.                              *)
 (***************************************************************************)
@@ -194,13 +206,10 @@ Looks == Looking /\ ~HeadIsReady
 \* L-TOOL-14, RACE-29  It looks at the signal then, and not between a classification and what follows from it.
 SeesAbort == Looks /\ aborted /\ Guarded("abort stops starts")
 
-\* T-403  The cap is the one that was read when the group began.
-Cap == IF Label = "begin" THEN frame[2] ELSE cap
-
 \* T-401  A body occupies its place until it settles; a call that was resolved at preparation never had one.
 ThereIsRoom == Cardinality(Live) < Cap \/ ~Guarded("cap")
 
-MayFill == Looks /\ ~SeesAbort /\ ~stopped /\ Unstarted <= last /\ ThereIsRoom
+MayFill == Looks /\ ~SeesAbort /\ Unstarted <= last /\ ThereIsRoom
 
 \* No further start: the lane waits for bodies, or the group is over.
 Rests == (Looks /\ ~MayFill) \/ Label = "left"
@@ -227,6 +236,9 @@ Effect ==
     /\ cut' = (cut \/ SeesAbort)
     /\ failure' = Failure
     /\ slots' = Slots
+    /\ mode' = Mode
+    /\ last' = Last
+    /\ cap' = Cap
     /\ next' = Unstarted
     /\ done' = Done
     /\ concluded' = Concluded
@@ -243,7 +255,7 @@ Answers(where, what) ==
     /\ UNCHANGED <<aborted, law, pool>>
 
 Throws(where, part, c) ==
-    /\ Answers(where, <<"threw", part, c>>)
+    /\ Answers(where, <<"threw", part, c>> \o SubSeq(where, 3, Len(where)))
     /\ Pay("failure")
     /\ UNCHANGED group
 
@@ -277,23 +289,19 @@ ParkClassify(c) ==
     /\ c = Unstarted
     /\ \/ MayFill /\ Label # "begin" /\ Park(<<"classify", c, "again">>)
        \/ MayBeginGroup /\ Park(<<"classify", c, "first">>)
-    /\ cap' = Cap
-    /\ UNCHANGED <<mode, last, stopped, left>>
+    /\ UNCHANGED left
 
 AnswerClassify(c, answer) ==
     /\ label' = <<"answer", "classify", c, answer>>
-    /\ \/ Answers(<<"classify", c, "first">>, <<"cap", answer>>) /\ UNCHANGED stopped
-       \/ answer = "parallel" /\ Answers(<<"classify", c, "again">>, <<"call", c>>) /\ UNCHANGED stopped
-       \/ answer = "exclusive" /\ Answers(<<"classify", c, "again">>, <<"left">>) /\ stopped' = StoppedPoolStaysStopped
-    /\ UNCHANGED <<mode, last, cap, left>>
+    /\ \/ Answers(<<"classify", c, "first">>, <<"cap", answer>>)
+       \/ answer = "parallel" /\ Answers(<<"classify", c, "again">>, <<"call", c>>)
+       \/ answer = "exclusive" /\ Answers(<<"classify", c, "again">>, <<"left">>)
+    /\ UNCHANGED <<group, left>>
 
 \* T-408  The plumbing of a classification is machinery; a classifier that throws is merely exclusive (T-114).
 ClassifyThrows(c) ==
     /\ label' = <<"answer", "classify", c, "throws">>
     /\ \E place \in {"first", "again"} : Throws(<<"classify", c, place>>, "classify", c)
-
-\* L-TOOL-2  A pool may hold all remaining calls, an exclusive group one.
-LastOfGroup(how) == IF how = "exclusive" /\ Guarded("barrier") THEN Unstarted ELSE Calls
 
 \* T-403, L-SET-4  The cap is read once per group.
 ParkCap ==
@@ -301,10 +309,7 @@ ParkCap ==
     /\ Effect
     /\ Label = "cap"
     /\ Park(<<"cap">>)
-    /\ mode' = frame[2]
-    /\ last' = LastOfGroup(frame[2])
-    /\ stopped' = FALSE
-    /\ UNCHANGED <<cap, left>>
+    /\ UNCHANGED left
 
 AnswerCap(size) ==
     /\ label' = <<"answer", "cap", "cap", size>>
@@ -327,8 +332,7 @@ AppendCall(c) ==
     /\ Effect
     /\ \/ MayStart(c) /\ GoOn(<<"prepare", c>>, "log")
        \/ MaySkip /\ c = Unstarted /\ GoOn(<<"pair", c>>, "log")
-    /\ cap' = Cap
-    /\ UNCHANGED <<mode, last, stopped, point, left>>
+    /\ UNCHANGED <<point, left>>
 
 RefuseCall(c) ==
     /\ label' = <<"refuse", "tool/call", c>>
@@ -336,8 +340,7 @@ RefuseCall(c) ==
     /\ MayStart(c) \/ (MaySkip /\ c = Unstarted)
     /\ GoOn(<<"threw", "tool/call", c>>, "closed")
     /\ Pay("failure")
-    /\ cap' = Cap
-    /\ UNCHANGED <<mode, last, stopped, point>>
+    /\ UNCHANGED point
 
 \* T-302, L-TOOL-17  Under an aborted signal only the arguments are looked at; else policy, approval and guards.
 ParkPrepare(c, what) ==
@@ -346,7 +349,7 @@ ParkPrepare(c, what) ==
     /\ frame = <<"prepare", c>>
     /\ what = (IF aborted THEN "arguments" ELSE "policy")
     /\ Park(<<"prepare", c, what>>)
-    /\ UNCHANGED <<group, left>>
+    /\ UNCHANGED left
 
 AnswerPrepare(c, what, answer) ==
     /\ label' = <<"answer", "prepare", c, answer>>
@@ -369,7 +372,7 @@ NotifyExecute(c) ==
     /\ Effect
     /\ Dispatching /\ frame[2] = c
     /\ GoOn(<<"started", c>>, "live")
-    /\ UNCHANGED <<group, point, left>>
+    /\ UNCHANGED <<point, left>>
 
 \* The dispatch begins; the lane does not wait for it (T-404).
 ParkBody(c) ==
@@ -434,7 +437,7 @@ LeaveReturn ==
     /\ Effect
     /\ Label = "bystander"
     /\ GoOn(Nothing, "closed")
-    /\ UNCHANGED <<group, point, left>>
+    /\ UNCHANGED <<point, left>>
 
 \* The lane has nothing to do before a body settles.
 LeaveWait ==
@@ -443,7 +446,7 @@ LeaveWait ==
     /\ \/ Rests /\ Live # {}
        \/ MustRaise /\ ~Drained
     /\ GoOn(Nothing, "closed")
-    /\ UNCHANGED <<group, point, left>>
+    /\ UNCHANGED <<point, left>>
 
 (***************************************************************************)
 (* The commit of a result: post-execute, tools/result, tool/result,        *)
@@ -459,7 +462,7 @@ ParkFinalise(c, outcome) ==
     /\ Effect
     /\ Committing(c, outcome, TRUE)
     /\ Park(<<"finalise", c, outcome>>)
-    /\ UNCHANGED <<group, left>>
+    /\ UNCHANGED left
 
 AnswerFinalise(c, outcome, answer) ==
     /\ label' = <<"answer", "finalise", c>> \o answer
@@ -487,7 +490,7 @@ NotifyResult(c, outcome) ==
              IN  result[1] = outcome /\ GoOn(<<"notice", c>> \o result, "live")
        \/ /\ Committing(c, outcome, FALSE)
           /\ GoOn(<<"notice", c, outcome, FALSE, FALSE>>, "live")
-    /\ UNCHANGED <<group, point, left>>
+    /\ UNCHANGED <<point, left>>
 
 \* L-TOOL-10, L-TOOL-19  A record of what was published; abort and failure no longer change it.
 Publishes(c, outcome) == Label = "notice" /\ frame[2] = c /\ frame[3] = outcome
@@ -507,7 +510,7 @@ AppendResult(c, outcome) ==
           /\ GoOn(<<"skip", c>>, "log")
        \/ /\ Completes(c, outcome)
           /\ GoOn(<<"complete", c>>, "log")
-    /\ UNCHANGED <<group, point, left>>
+    /\ UNCHANGED <<point, left>>
 
 RefuseResult(c, outcome) ==
     /\ label' = <<"refuse", "tool/result", c, outcome>>
@@ -515,7 +518,7 @@ RefuseResult(c, outcome) ==
     /\ \/ (Publishes(c, outcome) \/ Pairs(c, outcome)) /\ GoOn(<<"threw", "tool/result", c>>, "closed")
        \/ Completes(c, outcome) /\ GoOn(<<"throw">>, "closed")
     /\ Pay("failure")
-    /\ UNCHANGED <<group, point>>
+    /\ UNCHANGED point
 
 \* T-313, L-TOOL-8  The contexts of a result follow it into the next-step inbox, before the next result.
 ParkContexts(c) ==
@@ -523,7 +526,7 @@ ParkContexts(c) ==
     /\ Effect
     /\ Label = "recorded" /\ frame[2] = c /\ frame[4]
     /\ Park(<<"contexts", c>>)
-    /\ UNCHANGED <<group, left>>
+    /\ UNCHANGED left
 
 AnswerContexts(c) ==
     /\ label' = <<"answer", "contexts", c, "done">>
@@ -546,7 +549,7 @@ Leave(answer) ==
     /\ BatchIsOver
     /\ answer = (IF Concluded THEN "concluded" ELSE "continue")
     /\ GoOn(Nothing, "closed")
-    /\ UNCHANGED <<group, point, left>>
+    /\ UNCHANGED <<point, left>>
 
 \* L-TOOL-21, INV-S11
 LeaveThrows(part, c) ==
@@ -555,7 +558,7 @@ LeaveThrows(part, c) ==
     /\ MayThrow
     /\ Failure = <<part, c>>
     /\ GoOn(Nothing, "closed")
-    /\ UNCHANGED <<group, point, left>>
+    /\ UNCHANGED <<point, left>>
 
 -----------------------------------------------------------------------------
 Parts == {"classify", "cap", "tool/call", "prepare", "execute", "body", "finalise", "tool/result", "contexts"}
@@ -565,7 +568,7 @@ Unfinished == {"never-started", "outcome-unknown", "not-started"}
 Init ==
     /\ aborted \in BOOLEAN      \* CW13: under a live signal, or under one that was aborted before
     /\ cut = FALSE /\ failure = Nothing
-    /\ mode = "exclusive" /\ last = 0 /\ cap = 0 /\ stopped = FALSE
+    /\ mode = "exclusive" /\ last = 0 /\ cap = 0
     /\ next = 1 /\ done = 0 /\ slots = <<>> /\ concluded = FALSE
     /\ live = {} /\ entered = {} /\ reached = <<>> /\ barred = <<>> /\ lost = FALSE
     /\ point = Nothing /\ frame = <<"left">> /\ window = "closed"
