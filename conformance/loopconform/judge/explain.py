@@ -12,6 +12,7 @@ from loopconform.judge.fits import described, misfit, shown
 from loopconform.judge.moves import Moves
 from loopconform.judge.points import Place, Point, places
 from loopconform.judge.verdict import Fault, Found, Undecided
+from loopconform.protocol.replies import Live
 from loopspec import scheduler
 from loopspec.driver import status
 from loopspec.kernel.machine import Config, Machine
@@ -95,9 +96,27 @@ def _busy(point: Point) -> bool:
 def _fault(
     judge: LoopJudge, points: Iterable[Point], reply: Any, reason: str, clause: str = "", guard: str = ""
 ) -> Found:
+    points = list(points)
     legal, rule = _telling(judge, points)
     spoke, sentence = clause_of(rule) if rule is not None else ("", "")
+    if not spoke:
+        spoke, sentence = _of_operation(judge, points)
     return Found(Fault(judge.agent, reason, clause or spoke, sentence, guard, tuple(legal), shown(reply), (), 0))
+
+
+def _of_operation(judge: LoopJudge, points: list[Point]) -> tuple[str, str]:
+    """The clause of the operation that is under way: for rules that only end it."""
+    for point in points:
+        if point.frames and point.frames[-1].request:
+            frame = point.frames[-1]
+            op = judge.book.ops[frame.request, frame.ops[min(frame.next, len(frame.ops) - 1)]]
+            rule = judge.moves.machine.drives.rules.get(_RULES.get(op.op, op.op))
+            if rule is not None:
+                return clause_of(rule)
+    return "", ""
+
+
+_RULES = {"followup": "send", "steer": "send", "inject": "send", "clear": "clear_inbox", "maintenance": "maintain"}
 
 
 def found(judge: LoopJudge, points: Iterable[Point], reply: Any, clause: str, reason: str) -> Found:
@@ -114,6 +133,8 @@ def unexplained(judge: LoopJudge, points: list[Point], reply: Any) -> Found:
                 wrong = misfit(judge.book, label, point, reply)
                 if wrong and not wrong.startswith(("another", "no data")):
                     near = wrong
+    if isinstance(reply, Live) and reply.name == "agent/status" and all(point.gate != "open" for point in points):
+        return _fault(judge, points, reply, "a driver is started before its agent has been announced", "N-1")
     reason = near or "the law has no such event here"
     guard = _guard(judge, reply) if not near else ""
     return _fault(judge, points, reply, reason, guard=guard)

@@ -24,6 +24,7 @@ from pydantic import ValidationError
 from loopconform.adapters.python_reference.inside import Backend, Inside
 from loopconform.protocol.replies import read_reply
 from loopconform.protocol.requests import write_request
+from loopspec.profile import PROFILES
 
 LONGEST_LINE = 4 << 20
 """Bytes of one reply."""
@@ -33,7 +34,7 @@ STDERR_KEPT = 8 << 10
 """Bytes of stderr that are kept for the report: the last ones."""
 
 REFERENCE = "python-reference"
-"""The name of the adapter that needs no process."""
+"""The name of the adapter that needs no process. `python-reference:dsh-0.1` is one that follows that law only."""
 
 
 class AdapterError(Exception):
@@ -220,8 +221,9 @@ class ProcessChannel:
 class InsideChannel:
     """The reference harness in this process, on asyncio or trio."""
 
-    def __init__(self, backend: Backend = "asyncio") -> None:
-        self._inside = Inside(backend)
+    def __init__(self, backend: Backend = "asyncio", only: str | None = None) -> None:
+        """`only`: the one law that it follows, whatever the suite asks for."""
+        self._inside = Inside(backend, only)
 
     def request(self, id: int, request: Any) -> None:
         """Do a request."""
@@ -259,8 +261,9 @@ def opener(
     command: str, backend: Backend = "asyncio", watch: Callable[[bytes, str], None] | None = None
 ) -> Callable[[], Channel]:
     """What starts an adapter anew: `python-reference` here, anything else as a command, a folder's `run` included."""
-    if command == REFERENCE:
-        return lambda: InsideChannel(backend)
+    name, _, only = command.partition(":")
+    if name == REFERENCE and only in ("", *PROFILES):
+        return lambda: InsideChannel(backend, only or None)
     folder = Path(command)
     if folder.is_dir() and (folder / "run").is_file():
         command = shlex.quote(str(folder / "run"))

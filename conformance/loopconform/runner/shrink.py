@@ -12,7 +12,9 @@ MOST = 200
 """Plays that a shrink may take."""
 
 
-class _Shrink:
+class Search:
+    """Asks an adapter whether shorter programs still fail by the same clause, and keeps the best."""
+
     def __init__(self, player: Player, result: Result, most: int) -> None:
         assert result.fault is not None
         self.player = player
@@ -21,6 +23,11 @@ class _Shrink:
         self.left = most
         self.runs = 0
         self.best = result
+
+    @property
+    def case(self) -> Case:
+        """What every shorter program is a part of."""
+        return self.best.case
 
     def fails(self, case: Case) -> bool:
         """Whether the case still fails by the same clause. A failing one is kept as the best so far."""
@@ -39,35 +46,41 @@ def shrunk(player: Player, result: Result, most: int = MOST) -> Result:
     """The result with the shortest failing program that was found within `most` plays."""
     if result.fault is None:
         return result
-    search = _Shrink(player, result, most)
-    program = list(result.case.program)[: max(2, result.fault.at)]
+    search = Search(player, result, most)
+    program = list(result.case.program)[: result.fault.at + 1]
     opening, rest = program[0], program[1:]
     if not search.fails(result.case.with_program([opening, *rest])):
         return result._replace(runs=search.runs)
+    case = shortest(search, result.case.with_program([opening, *rest]))
+    best = search.best
+    return result._replace(shrunk=case, runs=search.runs, fault=best.fault, reason=best.reason,
+                           transcript=best.transcript)  # fmt: skip
+
+
+def shortest(search: Search, case: Case) -> Case:
+    """The shortest program that a search accepts. `case` itself has been accepted."""
+    opening, rest = case.program[0], list(case.program[1:])
     before = -1
     while before != _size(rest) and search.left > 0:
         before = _size(rest)
         rest = _without_requests(search, opening, rest)
         rest = _without_operations(search, opening, rest)
     opening = _without_gates(search, opening, rest)
-    best = search.best
-    case = result.case.with_program([opening, *rest])
-    return result._replace(shrunk=case, runs=search.runs, fault=best.fault, reason=best.reason,
-                           transcript=best.transcript)  # fmt: skip
+    return case.with_program([opening, *rest])
 
 
 def _size(rest: list[Any]) -> int:
     return sum(1 + len(getattr(request, "ops", ())) for request in rest)
 
 
-def _without_requests(search: _Shrink, opening: Any, rest: list[Any]) -> list[Any]:
+def _without_requests(search: Search, opening: Any, rest: list[Any]) -> list[Any]:
     """Leave out runs of requests, long ones first."""
     length = max(1, len(rest) // 2)
     while length >= 1:
         at = 0
         while at < len(rest):
             shorter = rest[:at] + rest[at + length :]
-            if shorter and search.fails(search.best.case.with_program([opening, *shorter])):
+            if shorter and search.fails(search.case.with_program([opening, *shorter])):
                 rest = shorter
             else:
                 at += length
@@ -75,7 +88,7 @@ def _without_requests(search: _Shrink, opening: Any, rest: list[Any]) -> list[An
     return rest
 
 
-def _without_operations(search: _Shrink, opening: Any, rest: list[Any]) -> list[Any]:
+def _without_operations(search: Search, opening: Any, rest: list[Any]) -> list[Any]:
     """Leave out single operations of a request that has several, and all those of a release."""
     for at, request in enumerate(rest):
         ops = getattr(request, "ops", ())
@@ -83,21 +96,21 @@ def _without_operations(search: _Shrink, opening: Any, rest: list[Any]) -> list[
         while len(ops) > (0 if request.verb == "release" else 1) and number < len(ops):
             fewer = request.model_copy(update={"ops": ops[:number] + ops[number + 1 :]})
             shorter = [*rest[:at], fewer, *rest[at + 1 :]]
-            if search.fails(search.best.case.with_program([opening, *shorter])):
+            if search.fails(search.case.with_program([opening, *shorter])):
                 rest, request, ops = shorter, fewer, fewer.ops
             else:
                 number += 1
     return rest
 
 
-def _without_gates(search: _Shrink, opening: Any, rest: list[Any]) -> Any:
+def _without_gates(search: Search, opening: Any, rest: list[Any]) -> Any:
     """Let gates go that need not hold, and tools that nobody calls."""
     for field in ("hold", "tools", "owners"):
         at = 0
         while at < len(getattr(opening, field)):
             items = getattr(opening, field)
             fewer = opening.model_copy(update={field: items[:at] + items[at + 1 :]})
-            if search.fails(search.best.case.with_program([fewer, *rest])):
+            if search.fails(search.case.with_program([fewer, *rest])):
                 opening = fewer
             else:
                 at += 1

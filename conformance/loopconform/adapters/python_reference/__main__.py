@@ -1,4 +1,4 @@
-"""`python -m loopconform.adapters.python_reference [asyncio|trio]`: the adapter over stdio."""
+"""`python -m loopconform.adapters.python_reference [asyncio|trio] [law]`: the adapter over stdio."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ async def requests() -> AsyncIterator[tuple[int, Any]]:
 def main() -> None:
     """Serve until the other side has gone."""
     logging.getLogger("loopharness").setLevel(logging.CRITICAL)
-    anyio.run(serve, requests(), say, backend=sys.argv[1] if len(sys.argv) > 1 else "asyncio")
+    backend, only = (*sys.argv[1:], "asyncio")[0], sys.argv[2] if len(sys.argv) > 2 else None
+    anyio.run(serve, requests(), say, only, backend=backend)
 
 
 if __name__ == "__main__":

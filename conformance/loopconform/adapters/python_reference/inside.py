@@ -18,7 +18,9 @@ Backend = Literal["asyncio", "trio"]
 class Inside:
     """An event loop in a thread of its own, with the adapter in it. One request at a time; its replies come whole."""
 
-    def __init__(self, backend: Backend = "asyncio") -> None:
+    def __init__(self, backend: Backend = "asyncio", only: str | None = None) -> None:
+        """`only`: the one law that it follows, see `serve.Server`."""
+        self._only = only
         logging.getLogger("loopharness").setLevel(logging.CRITICAL)
         self.replies: deque[Any] = deque()
         self._manager = start_blocking_portal(backend)
@@ -29,7 +31,7 @@ class Inside:
     async def _serve(self, *, task_status: TaskStatus[Server]) -> None:
         self._over = anyio.Event()
         async with anyio.create_task_group() as group:
-            task_status.started(Server(group, self.replies.append))
+            task_status.started(Server(group, self.replies.append, self._only))
             await self._over.wait()
             group.cancel_scope.cancel()
 

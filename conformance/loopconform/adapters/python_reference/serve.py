@@ -22,15 +22,15 @@ LACKING = ("resume", "fork", "restart")
 Say = Callable[[Any], None]
 
 
-def hello(id: int, version: str = "") -> HelloReply:
-    """Who this is, and what it can do."""
+def hello(id: int, only: str | None = None) -> HelloReply:
+    """Who this is, and what it can do. `only`: the one law that it follows, whatever it is asked to."""
     return HelloReply(
         type="hello",
         id=id,
         protocol=PROTOCOL_VERSION,
-        implementation=Implementation(name="python-reference", version=version, language="python"),
+        implementation=Implementation(name="python-reference", version=only or "", language="python"),
         level="L2",
-        profiles=("seed", "dsh-0.1", "dsh-0.1.7"),
+        profiles=("seed", "dsh-0.1", "dsh-0.1.7") if only is None else (only,),
         session_formats=(0, 4),
         gates=GATES,
         ops=tuple(op for op in OPS if op not in LACKING),
@@ -42,8 +42,10 @@ def hello(id: int, version: str = "") -> HelloReply:
 class Server:
     """Answers requests, one after the other, in the harness's own event loop."""
 
-    def __init__(self, group: anyio.abc.TaskGroup, say: Say) -> None:
+    def __init__(self, group: anyio.abc.TaskGroup, say: Say, only: str | None = None) -> None:
+        """`only`: open every world under this law, as an implementation would that knows no other."""
         self._group = group
+        self._only = only
         self._say = say
         self._world: World | None = None
         self._scope: anyio.CancelScope | None = None
@@ -54,10 +56,12 @@ class Server:
         """Do a request, and close it. False after `bye`."""
         verb = request.verb
         if verb == "hello":
-            self._say(hello(id))
+            self._say(hello(id, self._only))
             return True
         if verb == "open":
             await self._close()
+            if self._only is not None:
+                request = request.model_copy(update={"profile": self._only})
             await self._group.start(self._live, request)
         elif verb == "bye":
             await self._close()
@@ -123,10 +127,10 @@ class Server:
             self._scope = None
 
 
-async def serve(requests: AsyncIterator[tuple[int, Any]], say: Say) -> None:
+async def serve(requests: AsyncIterator[tuple[int, Any]], say: Say, only: str | None = None) -> None:
     """Answer a stream of requests until `bye` or its end."""
     async with anyio.create_task_group() as group:
-        server = Server(group, say)
+        server = Server(group, say, only)
         async for id, request in requests:
             if not await server.answer(id, request):
                 break
