@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from loopconform.cli import main
 from loopconform.stored import load_stored
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-NAMES = ["hello", "tools", "cancel-mid-stream", "retry", "steer-and-queue", "crash", "resume"]
+NAMES = ["hello", "tools", "cancel-mid-stream", "retry", "steer-and-queue", "crash", "resume", "files"]
 
 
 def loopspec(*arguments: object) -> Result:
@@ -51,6 +52,7 @@ def ends(rows: list[dict[str, Any]]) -> list[str]:
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All examples, played in a directory of their own."""
     folder = tmp_path_factory.mktemp("examples")
+    shutil.copytree(EXAMPLES / "workspace", folder / "workspace")
     for name in NAMES:
         (folder / f"{name}.yaml").write_bytes((EXAMPLES / f"{name}.yaml").read_bytes())
         result = loopspec("run", folder / f"{name}.yaml", "--out", folder / f"{name}.jsonl")
@@ -121,6 +123,16 @@ def test_hello_is_written_row_by_row(written: Path) -> None:
     assert message["data"]["usage"] == {"inputTokens": 12, "outputTokens": 3}
     assert message["data"]["stream"][1]["texts"] == ["Hello", ", ", "world!"]
     assert [row["time"] for row in rows[1:9]] == list(range(1001, 1009))
+
+
+def test_files_are_read_asked_about_and_summarised(written: Path) -> None:
+    rows = rows_of(written, "files")
+    codes = [data.get("error", {}).get("code", data["message"]["isError"]) for data in of(rows, "tool/result")]
+    assert codes == [False, False, "OUTSIDE_ROOT", False, True, True]
+    assert [data["outcome"] for data in of(rows, "approval/decided")] == ["allowed-once", "rejected"]
+    assert [data.get("error") for data in of(rows, "compaction/end")] == [None]
+    assert sorted(path.name for path in (written / "workspace").iterdir()) == ["log.txt", "notes.md"]
+    assert (written / "workspace" / "notes.md").read_bytes() == (EXAMPLES / "workspace" / "notes.md").read_bytes()
 
 
 def test_tools_run_fail_hand_in_and_conclude(written: Path) -> None:

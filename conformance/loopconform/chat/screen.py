@@ -92,6 +92,12 @@ class Screen:
         self.line_end()
         self._write(self._styled(_safe(text), **style) + "\n")
 
+    def question(self, tool: str, arguments: str, reason: str) -> None:
+        """Ask whether a tool may be called; all of its arguments are shown, for they are what is decided about."""
+        self.line(f"May {tool} be called? {arguments}" + (f" ({reason})" if reason else ""), fg="yellow")
+        self._write(self._styled("[y]es once, [a]lways, [n]o, ne[v]er: ", fg="yellow"))
+        self._at_start = True  # the line that is typed behind it ends itself
+
     def ask(self) -> None:
         """Invite the next line, at a terminal."""
         self.line_end()

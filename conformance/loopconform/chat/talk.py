@@ -18,24 +18,41 @@ import anyio.abc
 
 from loopconform.chat.journal import Journal
 from loopconform.chat.screen import Screen
-from loopharness import slice
+from loopharness import compaction, permissions, slice, workspace
 from loopharness.agent import Agent, AgentOptions
+from loopharness.frozen import dumps
 from loopharness.harness import Harness, open_harness
 from loopharness.model.deepseek import DeepSeekSettings, open_deepseek
 from loopharness.model.deepseek.settings import PROVIDER
-from loopharness.session import wall_clock
+from loopharness.permissions import Answer, Permissions, Question, Rule
+from loopharness.session import Session, wall_clock
 from loopharness.tools.registry import define_tool
+from loopharness.workspace.plugin import READ_ONLY
 
 __all__ = ["Options", "Talk", "converse"]
 
 HELP: Final = "Type to talk; while the model works, what you type steers it. /cancel ends a turn, /quit the program."
 INTERRUPTED: Final = 128 + signal.SIGINT
 
+CHOICES: Final = "y (this once), a (always), n (no) or v (never)"
+ANSWERS: Final[Mapping[str, Answer]] = {
+    "y": "once",
+    "yes": "once",
+    "a": "always",
+    "always": "always",
+    "n": "no",
+    "no": "no",
+    "v": "never",
+    "never": "never",
+}
+
 
 class Options(NamedTuple):
     """What a conversation needs to know: the server, the model, an only prompt, the persona of the system prompt.
 
     `tape` holds the settings of the slice policy when that is mounted (`loopspec.tape.config`), else it is `None`.
+    `roots` are the directories that file tools may touch, none for no file tools; `allowed` are shell patterns for the
+    names of tools that need no permission. `compact` mounts compaction.
     """
 
     settings: DeepSeekSettings
@@ -44,6 +61,16 @@ class Options(NamedTuple):
     persona: str = ""
     interactive: bool = True
     tape: Mapping[str, Any] | None = None
+    roots: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+    compact: bool = False
+
+
+class _Open(NamedTuple):
+    """A question that waits for the next line; `said` is filled in by it."""
+
+    answered: anyio.Event
+    said: list[Answer]
 
 
 class Talk:
@@ -58,14 +85,15 @@ class Talk:
         self.code = 0
         self._presses = 0
         self._reported = False
+        self._question: _Open | None = None
 
     # -- what the agent does
 
     def listen(self, harness: Harness) -> None:
         """Show and store what happens from now on."""
-        harness.on("session/event", lambda _, event: self._recorded(event))
-        harness.on("agent/assistant-stream", lambda payload: self._streamed(payload["frame"]))
-        harness.on("agent/status", lambda payload: self._status(payload["status"]))
+        harness.on("session/event", self._recorded)
+        harness.on("agent/assistant-stream", self._streamed)
+        harness.on("agent/status", self._status)
         self.store()
 
     def store(self) -> None:
@@ -76,17 +104,36 @@ class Talk:
             self._reported = True
             self.screen.line(f"{self.journal.path} cannot be written: {self.journal.failure.strerror}", fg="red")
 
-    def _recorded(self, event: Mapping[str, Any]) -> None:
-        self.store()
-        self.screen.record(event)
+    def _recorded(self, session: Session, event: Mapping[str, Any]) -> None:
+        if session is self.agent.session:
+            self.store()
+            self.screen.record(event)
 
-    def _streamed(self, frame: Mapping[str, Any]) -> None:
-        if frame["type"] == "chunk":
-            self.screen.chunk(frame["chunk"])
+    def _streamed(self, payload: Mapping[str, Any]) -> None:
+        if payload["agent"] is self.agent and payload["frame"]["type"] == "chunk":
+            self.screen.chunk(payload["frame"]["chunk"])
 
-    def _status(self, status: str) -> None:
-        if status == "idle" and not self.over.is_set():
+    def _status(self, payload: Mapping[str, Any]) -> None:
+        if payload["agent"] is self.agent and payload["status"] == "idle" and not self.over.is_set():
             self.screen.ask()
+
+    async def permit(self, question: Question) -> Answer:
+        """Ask whether a call may be made; the next line that is typed answers. A cancel takes the question back."""
+        self._question = _Open(anyio.Event(), [])
+        try:
+            self.screen.question(question.tool, dumps(question.arguments), question.reason)
+            await self._question.answered.wait()
+            return self._question.said[0]
+        finally:
+            self._question = None
+
+    def _answer(self, words: str, question: _Open) -> None:
+        answer = ANSWERS.get(words.lower())
+        if answer is None:
+            self.screen.line(f"Answer {CHOICES}; /cancel ends the turn.", dim=True)
+        elif not question.answered.is_set():
+            question.said.append(answer)
+            question.answered.set()
 
     # -- what the user does
 
@@ -101,6 +148,8 @@ class Talk:
         elif words == "/help":
             self.screen.line(HELP, dim=True)
             self.screen.ask()
+        elif self._question is not None:
+            self._answer(words, self._question)
         elif words and self.agent.status == "running":
             self.agent.steer(line)
             self.screen.line("[the model reads this at its next step]", dim=True)
@@ -144,6 +193,7 @@ async def converse(options: Options, journal: Journal, screen: Screen, keyboard:
                 _tools(harness)
                 if options.tape is not None:
                     slice.install(harness, options.tape, journal.path.with_name(journal.path.name + ".spill"))
+                allowed = _mount(harness, options)
                 agent_options = AgentOptions(PROVIDER, options.model)
                 if journal.header is None:
                     agent = await harness.create_agent(options=agent_options, cwd=os.getcwd())
@@ -152,6 +202,8 @@ async def converse(options: Options, journal: Journal, screen: Screen, keyboard:
                         options=agent_options, header=journal.header, events=journal.events
                     )
                 talk = Talk(agent, screen, journal, options)
+                if allowed is not None and options.interactive and options.once is None:
+                    allowed.asker = talk.permit
                 talk.listen(harness)
                 async with anyio.create_task_group() as group:
                     group.start_soon(_obey, talk, signals)
@@ -218,6 +270,17 @@ async def _lines(file: int) -> AsyncIterator[str]:
             yield line.decode("utf-8", "replace")
         if not more:
             return
+
+
+def _mount(harness: Harness, options: Options) -> Permissions | None:
+    """File tools with a policy that asks before anything is changed, and compaction, as far as they are wanted."""
+    if options.compact:
+        compaction.install(harness)
+    if not options.roots:
+        return None
+    workspace.install(harness, *options.roots)
+    harmless = ("clock", "recall_*", "expand_result", *READ_ONLY, *options.allowed)
+    return permissions.install(harness, [Rule(name, "allow") for name in harmless])
 
 
 def _tools(harness: Harness, now: Callable[[], int] = wall_clock) -> None:

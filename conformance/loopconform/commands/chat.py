@@ -20,6 +20,7 @@ from loopconform.plain import printable
 from loopharness.model.deepseek import DeepSeekSettings
 from loopharness.model.deepseek.convert import EFFORTS
 from loopharness.model.deepseek.settings import API_KEY, BASE_URL
+from loopharness.workspace import Roots
 from loopspec.tape import config
 
 NO_KEY = (
@@ -54,6 +55,23 @@ NO_KEY = (
     metavar="FILE",
     help="Settings of the slice policy, a YAML mapping such as `history: {keepRecentTurns: 2}`. Implies --slice.",
 )
+@click.option(
+    "--tools",
+    "roots",
+    type=click.Path(),
+    multiple=True,
+    metavar="ROOT",
+    help="Let the model read, list, search, write and edit files below this directory, and run commands in it. You are "
+    "asked before anything but reading. Give it again for a further directory.",
+)
+@click.option(
+    "--allow",
+    "allowed",
+    multiple=True,
+    metavar="TOOL",
+    help="Do not ask about this tool, such as edit, or '*' for any.",
+)
+@click.option("--compact", is_flag=True, help="Summarise older history when it outgrows the model's context window.")
 @click.option("--once", metavar="TEXT", help="Say this, wait for the answer, and end.")
 @click.pass_context
 def command(
@@ -66,17 +84,25 @@ def command(
     out: Path | None,
     sliced: bool,
     slice_config: Path | None,
+    roots: tuple[str, ...],
+    allowed: tuple[str, ...],
+    compact: bool,
     once: str | None,
 ) -> None:
     """Talk to a model. Text and thinking appear as they come; what you type while it works steers it.
 
     Everything is written to a session file, which `loopspec check` and `loopspec show` read and --resume goes on with.
     Ctrl-C cancels a turn, twice it ends the program.
+
+    --tools guards against paths that lead out of ROOT. It is no sandbox: a command that you allow has all your rights.
+    Without a terminal nobody can be asked, so that what is not allowed is refused.
     """
     if resume is not None and out is not None:
         raise click.UsageError("--resume goes on in its own file; leave --out, or copy the file first.")
     tape = _tape(slice_config) if sliced or slice_config is not None else None
-    options = Options(_settings(base_url, effort), model, once, persona, sys.stdin.isatty(), tape)
+    _check_roots(roots, allowed)
+    settings = _settings(base_url, effort)
+    options = Options(settings, model, once, persona, sys.stdin.isatty(), tape, roots, allowed, compact)
     try:
         journal = Journal.create(out or _fresh_name()) if resume is None else Journal.resume(resume)
     except JournalError as error:
@@ -92,6 +118,16 @@ def command(
         if terminal:
             screen.line(HELP, dim=True)
     ctx.exit(anyio.run(converse, options, journal, screen, sys.stdin.fileno()))
+
+
+def _check_roots(roots: tuple[str, ...], allowed: tuple[str, ...]) -> None:
+    if allowed and not roots:
+        raise click.UsageError("--allow speaks of the tools that --tools ROOT mounts; give that, too.")
+    try:
+        if roots:
+            Roots(*roots).close()
+    except ValueError as error:
+        raise click.UsageError(printable(f"--tools: {error}.")) from error
 
 
 def _settings(base_url: str | None, effort: str) -> DeepSeekSettings:

@@ -55,7 +55,8 @@ def command(
 ) -> None:
     """Play SCRIPT, a conversation in YAML, on the reference harness, and write the session file that it makes.
 
-    No model is called: the script says what the model answers. Start with examples/hello.yaml.
+    No model is called: the script says what the model answers. Start with examples/hello.yaml. A script may mount
+    tools that work on real files below a directory that it names; see examples/files.yaml.
     """
     if schema:
         click.echo(json.dumps(Script.model_json_schema(), indent=2, ensure_ascii=False))
@@ -69,7 +70,7 @@ def command(
         loaded = _with_options(load(script), session_format, profile)
         if str(target) != "-":
             check_free(target, force)
-        played = play(loaded, loaded.script.session or script.stem, _earlier(loaded, script))
+        played = play(loaded, loaded.script.session or script.stem, _earlier(loaded, script), script.parent)
         _write(target, played, loaded.script.pack_chunks, force)
     except BadScript as error:
         _print_faults(script, error.faults, "error")

@@ -14,9 +14,11 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     JsonValue,
     StringConstraints,
+    Tag,
     model_validator,
 )
 
@@ -28,6 +30,8 @@ GatePoint = Annotated[str, StringConstraints(pattern=r"^gate [A-Za-z0-9][A-Za-z0
 Words = Annotated[str, StringConstraints(min_length=1)]
 Cause = Literal["user", "parent", "hook", "disposed"]
 Target = Literal["next-turn", "next-step"]
+Verdict = Literal["allow", "deny", "ask"]
+FileTool = Literal["read", "list", "search", "write", "edit", "command"]
 LiveEvent = Literal[
     "agent/status",
     "agent/inbox/inserted",
@@ -185,6 +189,67 @@ class Tool(Strict):
     concludes: bool = Field(False, description="Its success is the last thing that the turn needs.")
     contexts: list[AnyMessage] = Field(default_factory=list, description="Messages for the next step.")
     gate: Name | None = Field(None, description="Hold the body until a step opens it, or the turn is cancelled.")
+
+
+class Files(Strict):
+    """Tools that work on real files below a directory: read, list, search, write, edit, command."""
+
+    files: Words = Field(description="The directory, relative to the script. Nothing outside of it is touched.")
+    more: list[Words] = Field(default_factory=list, description="Further directories that may be touched.")
+    only: list[FileTool] | None = Field(None, description="Which of the tools; left out, all.")
+    command_seconds: float = Field(120, gt=0, le=3600, description="How long a command may take.")
+
+
+def _kind_of_tool(value: object) -> str:
+    return "files" if isinstance(value, Files) or (isinstance(value, dict) and "files" in value) else "tool"
+
+
+AnyTool = Annotated[
+    Annotated[Tool, Tag("tool")] | Annotated[Files, Tag("files")],
+    Discriminator(_kind_of_tool),
+]
+
+
+# -- plugins ---------------------------------------------------------------------------------------------------
+
+
+class PermissionRule(Strict):
+    """What is done with calls of a tool. `tool` and the patterns in `where` are shell patterns."""
+
+    tool: Words
+    verdict: Verdict
+    where: dict[str, str] = Field(default_factory=dict, description="Patterns that arguments must fit.")
+    reason: str = ""
+
+
+class Reply(Strict):
+    """What the person says when asked."""
+
+    say: Literal["once", "always", "no", "never"]
+    gate: Name | None = Field(None, description="Say it when a step opens this gate.")
+
+
+class Permissions(Strict):
+    """Who may call which tool: the first rule that fits decides."""
+
+    default: Verdict = "ask"
+    rules: list[PermissionRule] = Field(default_factory=list)
+    answers: list[Annotated[Reply, _text_as("say")]] | None = Field(
+        None, description="What the person says, question by question; left out, nobody is there."
+    )
+
+
+class Compaction(Strict):
+    """Older history becomes a summary when it grows too large. The summary is one more answer of the model."""
+
+    auto: bool = True
+    threshold_ratio: float = Field(0.8, description="Of the context window: where it begins.")
+    retain_ratio: float = Field(0.16, description="Of the context window: what stays at the end.")
+    retain_tokens: int | None = Field(None, description="The same in tokens.")
+    max_tokens: int = Field(8192, description="Cap of the summary.")
+    compaction_retries: int = 1
+    max_overflow_retries: int = 1
+    prune: bool = Field(True, description="Shorten long tool results first.")
 
 
 # -- what happens ----------------------------------------------------------------------------------------------
@@ -377,7 +442,9 @@ class Script(Strict):
     pack_chunks: bool = Field(True, description="Format 0 only: store runs of chunks as one row.")
     model: Model = Field(default_factory=Model)
     answers: list[AnyAnswer] = Field(default_factory=list, description="What the model says, call by call.")
-    tools: list[Tool] = Field(default_factory=list)
+    tools: list[AnyTool] = Field(default_factory=list)
+    permissions: Permissions | None = None
+    compaction: Compaction | None = None
     listeners: Listeners = Field(default_factory=Listeners)
     when: list[Reaction] = Field(default_factory=list)
     steps: list[Step] = Field(min_length=1, description="What happens. A last `wait: idle` is understood.")
@@ -409,8 +476,11 @@ class Script(Strict):
             if answer.gate is not None:
                 yield (*path, "gate"), answer.gate
         for at, tool in enumerate(self.tools):
-            if tool.gate is not None:
+            if isinstance(tool, Tool) and tool.gate is not None:
                 yield ("tools", at, "gate"), tool.gate
+        for at, reply in enumerate((self.permissions and self.permissions.answers) or ()):
+            if reply.gate is not None:
+                yield ("permissions", "answers", at, "gate"), reply.gate
         for place, step in self.all_steps():
             if step.maintenance is not None and step.maintenance.gate is not None:
                 yield (*place, "maintenance", "gate"), step.maintenance.gate

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import anyio
@@ -11,8 +13,9 @@ import anyio
 from loopconform.script.gates import Gates
 from loopconform.script.listeners import listen
 from loopconform.script.load import BadScript, Fault, Loaded, shown_path
-from loopconform.script.model import Maintenance, Reaction, Step
+from loopconform.script.model import Files, Maintenance, Reaction, Step
 from loopconform.script.parts import Item, ScriptModel, answer_items, as_message, make_tool
+from loopconform.script.plugins import Outside, mount_compaction, mount_files, mount_permissions
 from loopconform.script.text import PathKey
 from loopharness.agent import Agent, AgentOptions
 from loopharness.agent.messages import random_id
@@ -54,17 +57,18 @@ class _GaveUp(Exception):
     """Leave the harness without the patience of a regular end."""
 
 
-def play(loaded: Loaded, session_id: str, earlier: Earlier | None = None) -> Played:
+def play(loaded: Loaded, session_id: str, earlier: Earlier | None = None, folder: Path | None = None) -> Played:
     """Play a script from its first step to its last, in real time but without sleeping.
 
-    `session_id` names a new session. Raises `BadScript` for a tool that the harness refuses, and when `earlier` cannot
-    be taken up.
+    `session_id` names a new session; `folder` is where the directories of file tools begin, by default this one.
+    Raises `BadScript` for a tool or plugin that the harness refuses, and when `earlier` cannot be taken up.
     """
-    return anyio.run(_Player(loaded, session_id, earlier).run)
+    return anyio.run(_Player(loaded, session_id, earlier, folder or Path()).run)
 
 
 class _Player:
-    def __init__(self, loaded: Loaded, session_id: str, earlier: Earlier | None) -> None:
+    def __init__(self, loaded: Loaded, session_id: str, earlier: Earlier | None, folder: Path) -> None:
+        self.folder = folder
         self.loaded = loaded
         self.script = loaded.script
         self.session_id = session_id
@@ -74,6 +78,7 @@ class _Player:
         self.notes: list[Fault] = []
         self.stuck = False
         self.crashed = False
+        self.outside = Outside()
         self.agent: Agent
         self._time = self.script.clock or 0
         self._ids = 0
@@ -140,11 +145,16 @@ class _Player:
         harness.llm.register_adapter([script.model.provider], model)
         harness.settings.max_parallel_tool_calls = script.parallel_tools
         for at, tool in enumerate(script.tools):
-            try:
-                harness.tools.register(make_tool(tool, self.gates, self.new_id, version), harness.context)
-            except (HarnessError, ValueError) as error:
-                path: PathKey = ("tools", at)
-                raise BadScript([Fault(self.loaded.line(*path), shown_path(path), str(error))]) from error
+            with self._mounting("tools", at):
+                if isinstance(tool, Files):
+                    mount_files(harness, tool, self.folder, self.outside)
+                else:
+                    harness.tools.register(make_tool(tool, self.gates, self.new_id, version), harness.context)
+        if script.permissions is not None:
+            mount_permissions(harness, script.permissions, self.gates, self._unasked)
+        if script.compaction is not None:
+            with self._mounting("compaction"):
+                mount_compaction(harness, script.compaction)
         listen(harness, script.listeners, self.new_id)
         for number, reaction in enumerate(script.when):
             self._react(harness, number, reaction)
@@ -158,6 +168,18 @@ class _Player:
         except ValueError as error:
             reason = f"the session cannot be taken up: {error_chain(error)}"
             raise BadScript([Fault(self.loaded.line("resume"), "resume", reason)]) from error
+
+    @contextmanager
+    def _mounting(self, *path: str | int) -> Iterator[None]:
+        """What the harness refuses is a fault of the script."""
+        try:
+            yield
+        except (HarnessError, ValueError) as error:
+            raise BadScript([Fault(self.loaded.line(*path), shown_path(path), str(error))]) from error
+
+    def _unasked(self, tool: str) -> None:
+        """A question about a tool finds no answer in the script."""
+        self._fault(("permissions", "answers"), f"the script has no answer to the question about {tool}", "Add one.")
 
     async def _all_steps(self) -> None:
         script = self.script
@@ -190,10 +212,13 @@ class _Player:
             await self._until(lambda: self.gates.reached(name), path, f"nobody comes to the gate {name!r}")
 
     async def _until(self, arrives: Callable[[], Awaitable[None]], path: PathKey, otherwise: str) -> None:
-        """Wait, but not when everybody waits: there are no timers here, so nothing could happen any more."""
+        """Wait, but not when everybody waits: nothing in here has a timer, so nothing could happen any more."""
 
         async def watch() -> None:
             await anyio.wait_all_tasks_blocked()
+            while self.outside.busy:  # a file or a program, which will answer by itself
+                await self.outside.back()
+                await anyio.wait_all_tasks_blocked()
             self.stuck = True
             reason, advice = self._why(otherwise)
             self._fault(path, reason, advice)

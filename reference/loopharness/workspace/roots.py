@@ -36,8 +36,8 @@ class OutsideRoot(HarnessError):
     """A path that leads out of every root."""
 
     def __init__(self, path: str, roots: Sequence[Root], why: str = "leads out of the root") -> None:
-        where = " and ".join(shown(root.given) for root in roots)
-        advice = "To allow another directory, the user can mount it as a further root (--tools DIRECTORY)."
+        where = " and ".join(shown(os.path.basename(root.given) or "/") for root in roots)
+        advice = "Paths begin there. To allow another directory, the user can mount it as a further root."
         super().__init__(f"path {shown(path)} {why} {where}. {advice}", "OUTSIDE_ROOT")
 
 
