@@ -170,11 +170,11 @@ def verdict_faults(one: Instance, run: Run) -> Iterator[str]:
             yield f"the run is not complete: exit code {run.exit_code}, {run.left} states left on the queue"
     else:
         target = one.target or "deadlock"
-        # TLC 2.15 does not tell the name of a temporal property: then the .cfg must name that one only.
-        names = properties_of(one.config.read_text()) if run.violated == "temporal" else []
+        # TLC 2.15 does not name a temporal property or an instance: then the .cfg must name that one only.
+        names = properties_of(one.config.read_text()) if run.violated in ("temporal", "property") else []
         if run.clean:
             yield f"nothing was found, but {target} must be violated"
-        elif run.violated != target and not (run.violated == "temporal" and names == [target]):
+        elif run.violated != target and not (run.violated in ("temporal", "property") and names == [target]):
             yield f"{run.violated} is violated, and not {target}"
 
 
