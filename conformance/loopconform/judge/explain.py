@@ -49,8 +49,10 @@ def spoken(machine: Machine[Any], config: Config[Any]) -> Any:
 def _rule_at(judge: LoopJudge, point: Point) -> Any:
     """The rule that would have spoken at a point, or whose answer is awaited there."""
     machine, loop = judge.moves.machine, point.loop
+    if loop.driver.waiting:
+        return machine.drives.waits
     try:
-        if loop.driver.stack and not loop.driver.waiting:
+        if loop.driver.stack:
             return spoken(machine.drives, loop.driver)
         if loop.batch is not None and loop.batch.stack:
             return spoken(machine.schedules, loop.batch)

@@ -202,6 +202,8 @@ class ProcessChannel:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
         code = self._process.poll()
+        if code is not None:
+            self._threads[1].join(1)
         text = "it closed its stdout" if code is None else f"it ended with exit code {code}"
         return f"{text}; its last words: {self.stderr[-500:]}" if self.stderr else text
 

@@ -132,6 +132,8 @@ class Player:
         for place, request in enumerate(program, 1):
             if place > 1:
                 while (early := self._channel.early()) is not None:
+                    if isinstance(early, CLOSING):
+                        raise AdapterError(f"it closes request {early.id}, which was closed before")
                     self._hear(court, early, shift, record, until)
             id = self._next = shift + place
             if len(record) < TRANSCRIPT:
@@ -139,7 +141,7 @@ class Player:
             court.request(place, request)
             self._send(id, request)
             # What still comes before the world is open belongs to the one before.
-            hear = _ignored if place == 1 else lambda reply: self._hear(court, reply, shift, record, until)
+            hear = self._check if place == 1 else lambda reply: self._hear(court, reply, shift, record, until)
             closing = self._closing(id, hear)
             if isinstance(closing, Unsupported):
                 # What the case needs was compared with its `hello` before the case began.
@@ -151,12 +153,11 @@ class Player:
     def _hear(
         self, court: Court, reply: Any, shift: int, record: list[Message], until: Callable[[Any], None] | None
     ) -> None:
+        self._check(reply)
         id = getattr(reply, "id", None)
         if id is not None:
-            if not shift < id <= self._next:
-                if id <= shift:
-                    return  # a promise of a world that was thrown away
-                raise AdapterError(f"it speaks of request {id}, which has not been sent")
+            if id <= shift:
+                return  # a promise of a world that was thrown away
             reply = reply.model_copy(update={"id": id - shift})
         if len(record) < TRANSCRIPT:
             record.append(Message("adapter", reply.model_dump(mode="json")))
@@ -164,16 +165,18 @@ class Player:
         if until is not None:
             until(reply)
 
+    def _check(self, reply: Any) -> None:
+        """A reply speaks of requests that were sent."""
+        id = getattr(reply, "id", None)
+        if id is not None and id > self._next:
+            raise AdapterError(f"it speaks of request {id}, which has not been sent")
+
     def _catch_up(self) -> None:
         """The judge has stopped listening in the middle of a request: hear it out, or start anew."""
         try:
             self._closing(self._next, lambda reply: None)
         except AdapterError:
             self.close()
-
-
-def _ignored(reply: Any) -> None:
-    return None
 
 
 def missing(case: Case, profile: str, hello: HelloReply) -> tuple[str, str] | None:
