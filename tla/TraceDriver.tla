@@ -59,11 +59,13 @@ ClearsIt ==
   /\ Outcome = "canceled" /\ Inserted = <<>> /\ Start0 = 0 /\ Removed = Len(Pending(core, Target))
   /\ \E cause \in {"user", "disposed"} : Operation(<<"cancel", cause, FALSE>>)
 
-(* Calls that leave no record, where they change something.                *)
+(* Calls that leave no record, where the log shows that they may have been *)
+(* made: a cancel of an open turn is told by its end, and one before the   *)
+(* opening by the want of it.  (Maintenance is not needed: what is sent    *)
+(* meanwhile can as well be sent by a listener of the run that it starts.) *)
 Silently ==
-  \/ phase = "idle" /\ Operation(<<"maintain">>)
   \/ /\ phase # "idle"
-     /\ \E cause \in {"user", "disposed"} :
+     /\ \E cause \in Row.cancels :
           /\ signal = "" \/ (cause = "disposed" /\ AnyDisposalBarsLatch /\ ~doomed)
           /\ Operation(<<"cancel", cause, TRUE>>)
   \/ /\ latch /\ nextStep = <<>> /\ nextTurn = <<>>
@@ -73,27 +75,35 @@ Operations == Silently \/ (IsSplice /\ (SendsIt \/ EditsIt \/ ClearsIt))
 
 Say(i, answer) == Answer(i, answer, Free)
 
+(* A failure of the environment ends the turn with an error (or aborted,   *)
+(* when it was): only then there was one.                                  *)
+Fails(i, answer) == Row.fails /\ Say(i, answer)
+
+Finishes == IF StreamsAreEmbedded THEN {"stop", "max-tokens", "failure"} ELSE {Row.finish}
+Calls    == IF Row.label[2] = "assistant/message" THEN {Row.calls} ELSE BOOLEAN
+
 AnswerAt(i) ==
   LET point == parked[i].point
   IN CASE point[1] = "pre-step" ->
             \/ \E many \in 0..Len(Row.batch) : Say(i, <<"enter", SubSeq(Row.batch, 1, many)>>)
-            \/ Say(i, <<"reject">>)
-            \/ Say(i, <<"throws">>)
+            \/ Row.rejects /\ Say(i, <<"reject">>)
+            \/ Fails(i, <<"throws">>)
        [] point[1] = "prepare" ->
             \/ \E changed, context \in BOOLEAN, system \in 0..Row.system :
                  Say(i, <<"prepared", changed, context, system>>)
-            \/ Say(i, <<"throws">>)
+            \/ Fails(i, <<"throws">>)
        [] point[1] = "chunk" ->
             \/ ~StreamsAreEmbedded /\ Say(i, <<"chunk">>)
-            \/ \E finish \in IF StreamsAreEmbedded THEN {"stop", "max-tokens", "failure"} ELSE {Row.finish},
-                  calls, visible \in BOOLEAN :
-                 (visible \/ Aborted(core)) /\ Say(i, <<"end", finish, calls, visible>>)
-            \/ \E visible \in BOOLEAN : Say(i, <<"throws", visible>>)
+            \/ \E finish \in Finishes, calls \in Calls, visible \in IF Aborted(core) THEN BOOLEAN ELSE {TRUE} :
+                 Say(i, <<"end", finish, calls, visible>>)
+            \/ \E visible \in BOOLEAN : Fails(i, <<"throws", visible>>)
        [] point[1] = "close" -> \E visible \in BOOLEAN : Say(i, <<"closed", visible>>)
-       [] point[1] = "tools" -> \E answer \in {"continue", "concluded", "throws"} : Say(i, <<answer>>)
-       [] point[1] = "recovery" -> \E answer \in {"none", "retry", "throws"} : Say(i, <<answer>>)
+       [] point[1] = "tools" -> \/ \E answer \in {"continue", "concluded"} : Say(i, <<answer>>)
+                                \/ Fails(i, <<"throws">>)
+       [] point[1] = "recovery" -> \/ \E answer \in {"none", "retry"} : Say(i, <<answer>>)
+                                   \/ Fails(i, <<"throws">>)
        [] point[1] \in {"tick", "gap", "maintenance"} -> Say(i, <<"done">>)
-       [] OTHER -> Say(i, <<"done">>) \/ Say(i, <<"throws">>)
+       [] OTHER -> Say(i, <<"done">>) \/ Fails(i, <<"throws">>)
 
 Answers == \E i \in 1..Len(parked) : AnswerAt(i)
 

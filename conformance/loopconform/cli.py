@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "run": "Play a scripted conversation and write its session file.",
     "show": "Show a session: turns, steps, messages, tools, requests.",
     "tape": "Show what each request reused of the one before, and why not more.",
+    "trace-check": "Hold session logs against the TLA+ model of the loop.",
 }
 """Command name to the line that `loopspec --help` shows. The module is `loopconform.commands.<name>`."""
 

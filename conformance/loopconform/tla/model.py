@@ -106,7 +106,7 @@ def instance_text(model: Model, subject: Subject, bound: str, law: Law, changes:
 
 
 def witness(subject: Subject, bound: str, law: Law, wanted: str, *, model: Model | None = None) -> Run:
-    """A shortest run of a model to a state in which the TLA+ formula `wanted` is true; its trace is empty without one."""
+    """A shortest run of a model to a state where `wanted`, a TLA+ formula, is true; its trace is empty without one."""
     model = model or model_of(subject)
     module, config = instance_text(model, subject, bound, law, {})
     module = module.replace("\n====\n", f"\nNotWanted == ~({wanted})\n====\n")

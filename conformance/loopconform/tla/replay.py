@@ -1,6 +1,7 @@
 """Replay files: the labels of a run, in a form that other programs can play.
 
-    {"format": "loopspec-replay-1", "machine": "driver", "profile": "seed", "sessionFormat": 0, "labels": [["call", …], …]}
+    {"format": "loopspec-replay-1", "machine": "driver", "profile": "seed", "sessionFormat": 0,
+     "labels": [["call", "send", 1, "next-turn", true], …]}
 
 Labels are those of `tla/VOCABULARY.md`; sequences are lists. `labels` brings them back into the form of the Python
 machines, in which `tests/stateful/puppet.py` plays them on a live harness.

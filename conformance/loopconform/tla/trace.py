@@ -1,11 +1,11 @@
 """Session logs as traces that TLC holds against the TLA+ model of the loop.
 
-A log becomes one trace for each driver that wrote it: a restart (`session/end-seed`) begins a new one, and the closers of
-a crash repair or a fork stand outside of every driver. Rows are named as the model names its records; messages get
+A log becomes one trace for each driver that wrote it: a restart (`session/end-seed`) begins a new one, and the closers
+of a crash repair or a fork stand outside of every driver. Rows are named as the model names its records; messages get
 numbers in order of first appearance. The mapping of rows is that of `loopspec.log.observation`.
 
-`tla/TraceDriver.tla` constrains the next record only; everything between two records is hidden. Many traces are given to
-one run of TLC.
+`tla/TraceDriver.tla` constrains the next record only; everything between two records is hidden. Many traces are given
+to one run of TLC.
 """
 
 from __future__ import annotations
@@ -43,7 +43,16 @@ class Row:
     foreign: bool = False
     finish: str = "stop"
     batch: tuple[int, ...] = ()
+    """The messages that the next step enters."""
     system: int = 0
+    calls: bool = False
+    """An answer with tool calls that are run."""
+    cancels: frozenset[str] = frozenset()
+    """Causes of a cancel that leaves no record of its own: told by the end of the open turn."""
+    fails: bool = True
+    """The open turn may have failed."""
+    rejects: bool = True
+    """The open turn may have been blocked."""
 
 
 @dataclass
@@ -104,9 +113,13 @@ def traces_of(name: str, header: dict[str, Any], rows: Iterable[tuple[int, dict[
             _without_closers(found[-1])
             found.append(_restarted(name, course, numbers))
             continue
-        _add(found[-1], Row(line, *_read(kind, row, seen, numbers), finish=before or "stop"))
+        _add(
+            found[-1],
+            Row(line, *_read(kind, row, seen, numbers), finish=before or "stop", calls=seen[1:2] == ("calls",)),
+        )
     for trace in found:
         _look_ahead(trace)
+        _tell_ends(trace)
     return [trace for trace in found if trace.rows and not _is_seed(trace)]
 
 
@@ -137,7 +150,7 @@ def _without_closers(trace: Trace) -> None:
 
 
 def _add(trace: Trace, row: Row) -> None:
-    """Add a row. One more piece of a stream that goes on changes nothing (a failed one is followed by another attempt)."""
+    """Add a row. One more piece of a stream that goes on changes nothing; behind a failure another attempt begins."""
     last = trace.rows[-1] if trace.rows else None
     if last is not None and row.label == last.label == ("append", "assistant/chunk") and row.finish != "failure":
         return
@@ -179,7 +192,7 @@ def _look_ahead(trace: Trace) -> None:
     count = 0
     for row in reversed(trace.rows):
         name = str(row.label[1])
-        if name == "user/message":
+        if name == "user/message" and row.kind == "record":
             entered.insert(0, row.label[2])
         elif name == "system/message":
             count += 1
@@ -191,6 +204,31 @@ def _look_ahead(trace: Trace) -> None:
             elif name.startswith("request/"):
                 entered = []
         row.batch, row.system = batch, max(system, count)
+
+
+EITHER = frozenset(("user", "disposed"))
+
+
+def _tell_ends(trace: Trace) -> None:
+    """Tell every row how the turn ends that is open before it, and so what the environment may have done."""
+    end: tuple[Value, ...] | None = None
+    edges = [row.label[1] for row in trace.rows if row.label[1] in ("turn/start", "turn/end")]
+    inside = bool(edges) and edges[-1] == "turn/start"
+    for row in reversed(trace.rows):
+        name = row.label[1]
+        if name == "turn/end":
+            inside, end = True, row.label[3:]
+        if not inside:
+            row.cancels = EITHER if name != "turn/start" else frozenset()
+        elif end is None:
+            row.cancels = EITHER
+        else:
+            row.cancels = frozenset((str(end[1]),)) if end[0] == "aborted" else frozenset()
+            row.fails = end[0] in ("aborted", "error")
+            row.rejects = end[0] in ("aborted", "blocked")
+        if name == "turn/start":
+            inside, end = False, None
+            row.cancels, row.fails, row.rejects = frozenset(), False, False
 
 
 def module_of(traces: Sequence[Trace], stops: Sequence[int] | None = None) -> str:
@@ -206,6 +244,10 @@ def module_of(traces: Sequence[Trace], stops: Sequence[int] | None = None) -> st
                     finish=row.finish,
                     batch=row.batch,
                     system=row.system,
+                    calls=row.calls,
+                    cancels=row.cancels,
+                    fails=row.fails,
+                    rejects=row.rejects,
                 )
             )
             for row in trace.rows

@@ -1,0 +1,84 @@
+"""`loopspec trace-check`: is a recorded log a behaviour of the TLA+ model of the loop?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from loopconform.reader import ReadRow, read
+from loopconform.tla.tlc import Missing, Stopped
+from loopconform.tla.trace import Failed, Trace, Unreadable, check, told, traces_of
+from loopspec.profile import PROFILES, Profile, law
+
+ACCEPTED, REFUSED, UNREADABLE, UNDETERMINED = 0, 1, 2, 3
+
+
+@click.command(
+    "trace-check",
+    short_help="Hold session logs against the TLA+ model of the loop.",
+    epilog="Exit codes: 0 every log is a behaviour of the model; 1 one is not; 2 one could not be read, TLC is "
+    "missing, or wrong usage; 3 undecided, because TLC was stopped.",
+)
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--profile", type=click.Choice(PROFILES), default="dsh-0.1", show_default=True, help="Whose law.")
+@click.option("--depth", type=click.IntRange(0, 4), default=1, show_default=True, help="Calls within calls.")
+@click.option("--timeout", type=click.IntRange(1), default=600, show_default=True, help="Seconds for TLC.")
+@click.option("--jar", "other_jar", type=click.Path(exists=True, path_type=Path), help="Another tla2tools.jar.")
+def command(files: tuple[Path, ...], profile: Profile, depth: int, timeout: int, other_jar: Path | None) -> None:
+    """Follow FILES (session logs, JSONL or zstd) along the model; every record must be one that it can write.
+
+    All logs of one format are given to one run of TLC. On a refusal: the line, what was false of it, and the records
+    that were possible there.
+    """
+    worst = ACCEPTED
+    by_format: dict[int, list[Trace]] = {}
+    for file in files:
+        try:
+            version, traces = traces_in(file)
+        except (Unreadable, OSError) as error:
+            click.echo(f"UNREADABLE {file}: {error}")
+            worst = max(worst, UNREADABLE)
+            continue
+        by_format.setdefault(version, []).extend(traces)
+        if not traces:
+            click.echo(f"ACCEPTED  {file}: no loop wrote any of its rows")
+    for version, traces in sorted(by_format.items()):
+        try:
+            verdicts = check(traces, law(profile, version), depth=depth, timeout=timeout, other_jar=other_jar)
+        except Stopped as error:
+            click.echo(f"UNDETERMINED: {error}")
+            worst = max(worst, UNDETERMINED)
+            continue
+        except (Failed, Missing) as error:
+            raise click.UsageError(str(error)) from None
+        for verdict in verdicts:
+            for line in told(verdict.trace.name, verdict):
+                click.echo(line)
+            worst = max(worst, ACCEPTED if verdict.accepted else REFUSED)
+    raise SystemExit(worst)
+
+
+def traces_in(file: Path) -> tuple[int, list[Trace]]:
+    """The format of a log (0 or 4) and its traces. Raises `Unreadable` for damage in front of its end."""
+    rows: list[tuple[int, dict[str, Any]]] = []
+    for item in read(file):
+        if not isinstance(item, ReadRow):
+            raise Unreadable(f"it is damaged in line {item.line} ({item.kind}); `loopspec check` says more")
+        rows.append(_row(item))
+    if not rows or rows[0][1].get("type") != "session":
+        raise Unreadable("it does not begin with a session header")
+    header = rows[0][1]
+    return (4 if header.get("version") == 4 else 0), traces_of(str(file), header, _behind(rows))
+
+
+def _behind(rows: list[tuple[int, dict[str, Any]]]) -> Iterable[tuple[int, dict[str, Any]]]:
+    return iter(rows[1:])
+
+
+def _row(item: ReadRow) -> tuple[int, dict[str, Any]]:
+    if item.value is None or item.damages:
+        raise Unreadable(f"line {item.line} is damaged; `loopspec check` says more")
+    return item.line, item.value

@@ -1,0 +1,159 @@
+"""Session logs along the TLA+ model: real logs are behaviours of it, damaged ones are refused where they are damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from loopconform.cli import main
+from loopconform.commands.trace_check import traces_in
+from loopconform.reader import ReadRow, read
+from loopconform.tla.instances import TLA
+from loopconform.tla.tlc import read_run
+from loopconform.tla.trace import Trace, Unreadable, Verdict, check, printed_in, told, traces_of
+from loopspec.profile import law
+
+LOGS = Path(__file__).parents[1] / "logs" / "upstream-rc8"
+MODEL = pytest.mark.skipif(not (TLA / "TraceDriver.tla").is_file(), reason="there is no model of the driver")
+REAL = sorted(LOGS.glob("*.jsonl"))
+
+Rows = list[dict[str, Any]]
+
+
+def rows_of(name: str) -> Rows:
+    """The rows of one of the real logs."""
+    return [row.value for row in read(LOGS / name) if isinstance(row, ReadRow) and row.value is not None]
+
+
+def without(kind: str) -> Callable[[Rows], Rows]:
+    """The rows without the first of a kind."""
+
+    def changed(rows: Rows) -> Rows:
+        at = next(at for at, row in enumerate(rows) if row["type"] == kind)
+        return rows[:at] + rows[at + 1 :]
+
+    return changed
+
+
+def swapped(one: str, other: str) -> Callable[[Rows], Rows]:
+    """The rows with the first of a kind exchanged with the first of another."""
+
+    def changed(rows: Rows) -> Rows:
+        at = next(at for at, row in enumerate(rows) if row["type"] == one)
+        to = next(at for at, row in enumerate(rows) if row["type"] == other)
+        rows = list(rows)
+        rows[at], rows[to] = rows[to], rows[at]
+        return rows
+
+    return changed
+
+
+def ended(kind: str) -> Callable[[Rows], Rows]:
+    """The rows with another reason of the first end of a turn."""
+
+    def changed(rows: Rows) -> Rows:
+        at = next(at for at, row in enumerate(rows) if row["type"] == "turn/end")
+        end = {**rows[at], "data": {**rows[at]["data"], "reason": {"kind": kind}}}
+        return [*rows[:at], end, *rows[at + 1 :]]
+
+    return changed
+
+
+FAULTS: dict[str, tuple[Callable[[Rows], Rows], str, str]] = {
+    "an admission is missing": (without("user/message"), "request/header", "no action writes request/header here"),
+    "a header is missing": (without("request/header"), "request/context", "no action writes request/context here"),
+    "a step is not closed": (without("step/end"), "turn/end", "no action writes turn/end here"),
+    "order of step and turn": (swapped("step/end", "turn/end"), "turn/end", "no action writes turn/end here"),
+    "an end that was not": (
+        ended("blocked"),
+        "turn/end",
+        'of turn/end argument 2 must be "completed", the log has "blocked"',
+    ),
+    "an anchor is missing": (without("assistant/message"), "step/end", ""),
+}
+"""What is done to a simple turn, the row that must be refused, and the words about it."""
+
+
+def trace(rows: Rows, name: str = "x") -> Trace:
+    """The only trace of some rows."""
+    (found,) = traces_of(name, rows[0], enumerate(rows[1:], 2))
+    return found
+
+
+@MODEL
+@pytest.mark.tlc
+def test_real_logs_are_behaviours_of_the_model() -> None:
+    """All of them, in one run of TLC."""
+    found = [one for file in REAL for one in traces_in(file)[1]]
+    assert len(found) > len(REAL)
+    verdicts = check(found, law("dsh-0.1"))
+    assert [told(one.trace.name, one) for one in verdicts if not one.accepted] == []
+    assert sum(one.explained for one in verdicts) == sum(len(one.rows) for one in found) > 500
+
+
+@MODEL
+@pytest.mark.tlc
+def test_a_damaged_log_is_refused_where_it_is_damaged() -> None:
+    """Every fault, in one run; the undamaged log among them is accepted."""
+    rows = rows_of("01-simple-turn.jsonl")
+    whole, *found = check([trace(rows), *(trace(change(rows)) for change, _, _ in FAULTS.values())], law("dsh-0.1"))
+    assert whole.accepted
+    for name, verdict in zip(FAULTS, found, strict=True):
+        _, refused, words = FAULTS[name]
+        assert verdict.row is not None, name
+        assert verdict.row.label[1] == refused, name
+        assert words in verdict.reason(), name
+        assert verdict.candidates, name
+        assert told("x", verdict)[0].startswith("REFUSED   x: line "), name
+
+
+@MODEL
+@pytest.mark.tlc
+def test_the_command(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["trace-check", str(LOGS / "16-dispose-while-running.jsonl.zstd")])
+    assert (result.exit_code, result.output.split()[0]) == (0, "ACCEPTED")
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    torn = LOGS / "09c-torn-tail.jsonl.zstd"
+    (tmp_path / "no.jsonl").write_text("{}\n")
+    result = CliRunner().invoke(main, ["trace-check", str(torn), str(tmp_path / "no.jsonl")])
+    assert result.exit_code == 2
+    assert "damaged" in result.output
+    assert "does not begin with a session header" in result.output
+    with pytest.raises(Unreadable, match="line 3: turn/start cannot stand here: turn 1 comes next"):
+        rows = rows_of("01-simple-turn.jsonl")
+        rows[2] = {**rows[2], "data": {"turn": 5}}
+        trace(rows)
+
+
+def test_drivers_of_a_log() -> None:
+    """A restart begins another driver; the closers of a repair stand outside of both."""
+    (first, second, third) = traces_in(LOGS / "08-resume.jsonl")[1]
+    assert [one.turn for one in (first, second, third)] == [0, 1, 2]
+    before, after = traces_in(LOGS / "09b-crash-repaired.jsonl")[1]
+    assert before.rows[-1].kind == "tool"
+    assert after.rows[0].label[:2] == ("append", "agent/inbox/spliced")
+
+
+def test_what_a_row_says_of_its_turn() -> None:
+    rows = trace(rows_of("01-simple-turn.jsonl")).rows
+    (opened,) = [row for row in rows if row.label[1] == "step/start"]
+    assert opened.batch == (1,)
+    assert not opened.fails
+    assert opened.cancels == frozenset()
+    cancelled = traces_in(LOGS / "04-cancel-mid-stream.jsonl")[1][0].rows
+    anchor = next(row for row in cancelled if row.label[1:] == ("assistant/message", "interrupted"))
+    assert anchor.cancels == {"user"}
+    assert anchor.fails
+
+
+def test_what_a_model_prints() -> None:
+    output = '<<"explained", 1, 3>>\n<<"candidate", 1, <<"append",\n  "turn/end", 1>>>>\nnoise\n'
+    done = read_run(output, 0)
+    assert list(printed_in(done)) == [("explained", 1, 3), ("candidate", 1, ("append", "turn/end", 1))]
+    assert Verdict(Trace("x"), 0).accepted
