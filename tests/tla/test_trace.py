@@ -1,4 +1,4 @@
-"""Session logs along the TLA+ model: real logs are behaviours of it, damaged ones are refused where they are damaged."""
+"""Session logs along the TLA+ model: real ones are behaviours of it, damaged ones are refused where they are damaged."""
 
 from __future__ import annotations
 
@@ -125,9 +125,9 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "damaged" in result.output
     assert "does not begin with a session header" in result.output
+    rows = rows_of("01-simple-turn.jsonl")
+    rows[2] = {**rows[2], "data": {"turn": 5}}
     with pytest.raises(Unreadable, match="line 3: turn/start cannot stand here: turn 1 comes next"):
-        rows = rows_of("01-simple-turn.jsonl")
-        rows[2] = {**rows[2], "data": {"turn": 5}}
         trace(rows)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import tempfile
 import time
@@ -160,17 +159,16 @@ def run(
 
 
 def _output_of(command: Sequence[str], directory: Path, timeout: float) -> tuple[str, int]:
-    with subprocess.Popen(
-        command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-    ) as process:
+    # In the process group of ours: whoever stops us stops Java too.
+    with subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         try:
             output, _ = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
             process.communicate()
             raise Stopped(f"TLC did not finish within {timeout:.0f} seconds") from None
         except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
             raise
     return output.decode("utf-8", "replace"), process.returncode
 
@@ -230,12 +228,16 @@ def read_run(output: str, exit_code: int, seconds: float = 0.0) -> Run:
 def printed_in(output: str) -> tuple[str, ...]:
     """The values that a model printed, each on one line (TLC breaks long ones)."""
     found: list[str] = []
+    whole = True
     for line in _MESSAGE.sub("", output).splitlines():
-        if line.startswith("<<") or not found:
-            found.append(line)
-        elif line.strip():
+        if whole and not line.startswith("<<"):
+            continue
+        if whole:
+            found.append(line.strip())
+        else:
             found[-1] += " " + line.strip()
-    return tuple(line for line in found if line.startswith("<<"))
+        whole = found[-1].count("<<") <= found[-1].count(">>")
+    return tuple(found)
 
 
 def _trace_state(head: re.Match[str], text: str, states: States) -> TraceState:
