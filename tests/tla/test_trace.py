@@ -1,4 +1,4 @@
-"""Session logs along the TLA+ model: real ones are behaviours of it, damaged ones are refused where they are damaged."""
+"""Real session logs are behaviours of the TLA+ model; damaged ones are refused where they are damaged."""
 
 from __future__ import annotations
 
