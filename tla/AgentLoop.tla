@@ -34,27 +34,29 @@ VARIABLES
   openStep,   \* number of the open step, or 0
   lastStep,   \* number of the last step of this turn
   cause,      \* who cancelled first, or ""
+  said,       \* what the end of the last turn said: "ordinary", "error", or who cancelled it
   asking,     \* a request is in flight
   owed        \* tool calls without a result
 
-vars == <<status, woken, fate, openTurn, lastTurn, prompts, openStep, lastStep, cause, asking, owed>>
+vars == <<status, woken, fate, openTurn, lastTurn, prompts, openStep, lastStep, cause, said, asking, owed>>
 
 Init ==
   /\ status = "idle" /\ woken = FALSE
   /\ fate = [m \in Message |-> "unsent"]
   /\ openTurn = 0 /\ lastTurn = 0 /\ prompts = 0
   /\ openStep = 0 /\ lastStep = 0
-  /\ cause = "" /\ asking = FALSE /\ owed = 0
+  /\ cause = "" /\ said = "" /\ asking = FALSE /\ owed = 0
 
 message == <<fate, prompts>>
 nesting == <<openTurn, lastTurn, openStep, lastStep>>
 answers == <<asking, owed>>
+verdict == <<cause, said>>
 
 -----------------------------------------------------------------------------
 (* 1  Messages.  A record may insert some and take others away; of what    *)
 (* was taken the listeners then hear what became of it.                    *)
 
-Ask == woken' = TRUE /\ UNCHANGED <<status, message, nesting, cause, answers>>
+Ask == woken' = TRUE /\ UNCHANGED <<status, message, nesting, verdict, answers>>
 
 Splice ==
   /\ \A m \in Message :
@@ -63,12 +65,12 @@ Splice ==
        \/ fate'[m] = "taken" /\ fate[m] = "pending"
   /\ prompts' <= Prompts
   /\ prompts' # prompts => openTurn # 0
-  /\ UNCHANGED <<status, woken, nesting, cause, answers>>
+  /\ UNCHANGED <<status, woken, nesting, verdict, answers>>
 
 Becomes(m, old, new) ==
   /\ fate[m] = old
   /\ fate' = [fate EXCEPT ![m] = new]
-  /\ UNCHANGED <<status, woken, prompts, nesting, cause, answers>>
+  /\ UNCHANGED <<status, woken, prompts, nesting, verdict, answers>>
 
 Claim(m)   == openTurn # 0 /\ Becomes(m, "taken", "claimed")
 Discard(m) == Becomes(m, "taken", "discarded")
@@ -78,46 +80,47 @@ Enter(m)   == openStep # 0 /\ Becomes(m, "claimed", "entered")
 (* 2, 3  Runs, turns and steps.                                            *)
 
 Wake == status = "idle" /\ woken /\ status' = "running" /\ woken' = FALSE
-        /\ UNCHANGED <<message, nesting, cause, answers>>
+        /\ UNCHANGED <<message, nesting, verdict, answers>>
 
 (* After a disposal nothing is replayed, whatever was asked before.        *)
 Rest(disposed) ==
   /\ status = "running" /\ openTurn = 0 /\ status' = "idle" /\ cause' = ""
   /\ woken' = (woken /\ ~disposed)
-  /\ UNCHANGED <<message, nesting, answers>>
+  /\ UNCHANGED <<message, nesting, said, answers>>
 
 (* A clearing cancel takes back what was asked of a run.                   *)
-Forget == status = "running" /\ woken' = FALSE /\ UNCHANGED <<status, message, nesting, cause, answers>>
+Forget == status = "running" /\ woken' = FALSE /\ UNCHANGED <<status, message, nesting, verdict, answers>>
 
 OpenTurn ==
   /\ status = "running" /\ openTurn = 0 /\ cause = ""
   /\ openTurn' = lastTurn + 1 /\ lastTurn' = lastTurn + 1
-  /\ openStep' = 0 /\ lastStep' = 0 /\ prompts' = 0
+  /\ openStep' = 0 /\ lastStep' = 0 /\ prompts' = 0 /\ said' = ""
   /\ UNCHANGED <<status, woken, fate, cause, answers>>
 
 OpenStep ==
   /\ openTurn # 0 /\ openStep = 0 /\ cause = ""
   /\ openStep' = lastStep + 1 /\ lastStep' = lastStep + 1
-  /\ UNCHANGED <<status, woken, message, openTurn, lastTurn, cause, answers>>
+  /\ UNCHANGED <<status, woken, message, openTurn, lastTurn, verdict, answers>>
 
 CloseStep ==
   /\ openStep # 0 /\ openStep' = 0 /\ asking' = FALSE
-  /\ UNCHANGED <<status, woken, message, openTurn, lastTurn, lastStep, cause, owed>>
+  /\ UNCHANGED <<status, woken, message, openTurn, lastTurn, lastStep, verdict, owed>>
 
 (* 4  A cancelled turn names its first cause, unless it had failed before. *)
-CloseTurn(outcome, who) ==
+CloseTurn ==
   /\ openTurn # 0 /\ openStep = 0
-  /\ outcome = "aborted" => who = cause /\ cause # ""
-  /\ outcome = "ordinary" => cause = ""
+  /\ \/ said' = "ordinary" /\ cause = ""
+     \/ said' = "error"
+     \/ said' = cause /\ cause # ""
   /\ openTurn' = 0
   /\ UNCHANGED <<status, woken, message, lastTurn, openStep, lastStep, cause, answers>>
 
 Abort(who) ==
   /\ cause = "" /\ cause' = who
-  /\ UNCHANGED <<status, woken, message, nesting, answers>>
+  /\ UNCHANGED <<status, woken, message, nesting, said, answers>>
 
 (* The next turn of a run begins under a new signal.                       *)
-Renew == openTurn = 0 /\ cause' = "" /\ UNCHANGED <<status, woken, message, nesting, answers>>
+Renew == openTurn = 0 /\ cause' = "" /\ UNCHANGED <<status, woken, message, nesting, said, answers>>
 
 -----------------------------------------------------------------------------
 (* 4, 5, 6  Asking the model.                                              *)
@@ -125,21 +128,21 @@ Renew == openTurn = 0 /\ cause' = "" /\ UNCHANGED <<status, woken, message, nest
 Request ==
   /\ openStep # 0 /\ ~asking /\ owed = 0 /\ cause = ""
   /\ asking' = TRUE
-  /\ UNCHANGED <<status, woken, message, nesting, cause, owed>>
+  /\ UNCHANGED <<status, woken, message, nesting, verdict, owed>>
 
 Answer(calls) ==
   /\ asking /\ asking' = FALSE /\ owed' = calls
-  /\ UNCHANGED <<status, woken, message, nesting, cause>>
+  /\ UNCHANGED <<status, woken, message, nesting, verdict>>
 
 Result(calls) ==
   /\ openStep # 0 /\ calls <= owed /\ owed' = owed - calls
-  /\ UNCHANGED <<status, woken, message, nesting, cause, asking>>
+  /\ UNCHANGED <<status, woken, message, nesting, verdict, asking>>
 
 Next ==
   \/ Ask \/ Splice
   \/ \E m \in Message : Claim(m) \/ Discard(m) \/ Enter(m)
   \/ Wake \/ Forget \/ (\E disposed \in BOOLEAN : Rest(disposed)) \/ OpenTurn \/ OpenStep \/ CloseStep
-  \/ \E who \in {"", "user", "disposed"}, outcome \in {"ordinary", "error", "aborted"} : CloseTurn(outcome, who)
+  \/ CloseTurn
   \/ \E who \in {"user", "disposed"} : Abort(who)
   \/ Renew \/ Request
   \/ \E calls \in 0..3 : Answer(calls) \/ Result(calls)

@@ -19,7 +19,7 @@ Sent == 1..Messages
 Blank ==
   [status |-> "idle", woken |-> FALSE, due |-> FALSE, doomed |-> FALSE,
    fate |-> [m \in Sent |-> "unsent"], steps |-> <<>>, turns |-> <<>>, prompts |-> 0,
-   openTurn |-> 0, lastTurn |-> 0, openStep |-> 0, lastStep |-> 0, cause |-> "",
+   openTurn |-> 0, lastTurn |-> 0, openStep |-> 0, lastStep |-> 0, cause |-> "", said |-> "",
    asking |-> FALSE, owed |-> 0, calls |-> FALSE, finish |-> "", maxed |-> FALSE]
 
 -----------------------------------------------------------------------------
@@ -41,8 +41,10 @@ SeeRecord(s, l) ==
   CASE l[2] = "agent/inbox/spliced" -> SeeSplice(s, l[3], l[4], l[5], l[6], l[7])
     [] l[2] = "turn/start" ->
          [s EXCEPT !.openTurn = l[3], !.lastTurn = l[3], !.openStep = 0, !.lastStep = 0,
-                   !.prompts = 0, !.maxed = FALSE]
-    [] l[2] = "turn/end"   -> [s EXCEPT !.openTurn = 0]
+                   !.prompts = 0, !.maxed = FALSE, !.said = ""]
+    [] l[2] = "turn/end" ->
+         [s EXCEPT !.openTurn = 0,
+                   !.said = CASE l[4] = "aborted" -> l[5] [] l[4] = "error" -> "error" [] OTHER -> "ordinary"]
     [] l[2] = "step/start" -> [s EXCEPT !.openStep = l[4], !.lastStep = l[4]]
     [] l[2] = "step/end"   -> [s EXCEPT !.openStep = 0, !.asking = FALSE, !.calls = FALSE, !.finish = ""]
     [] l[2] = "user/message" -> [s EXCEPT !.fate[l[3]] = "entered"]
@@ -108,7 +110,7 @@ LoopSpec == LoopInit /\ [][LoopNext]_loopVars
 Abstract == INSTANCE AgentLoop WITH
   Message <- Sent, Prompts <- 1, status <- seen.status, woken <- seen.woken, fate <- seen.fate,
   openTurn <- seen.openTurn, lastTurn <- seen.lastTurn, prompts <- seen.prompts,
-  openStep <- seen.openStep, lastStep <- seen.lastStep, cause <- seen.cause,
+  openStep <- seen.openStep, lastStep <- seen.lastStep, cause <- seen.cause, said <- seen.said,
   asking <- seen.asking, owed <- seen.owed
 
 AgentLoopSpec == Abstract!Spec
