@@ -2,11 +2,12 @@
 (***************************************************************************)
 (* Is a recorded log a behaviour of the driver, for some environment?      *)
 (*                                                                         *)
-(* `Traces' is a sequence of logs; each one has the pending lists and the  *)
-(* last turn with which its driver begins, and its rows.  A row says which *)
-(* record it is (`label'), and what the environment must have known by     *)
-(* then: how the open attempt finished so far (`finish'), and which        *)
-(* messages the next step enters (`batch').                                *)
+(* `Traces', of the generated module TraceData, are logs; each one has the *)
+(* pending lists and the last turn with which its driver begins, and its   *)
+(* rows.  A row says which record it is (`label'), and what the            *)
+(* environment must have known by then: how the open attempt finished so   *)
+(* far (`finish'), which messages the next step enters (`batch'), how the  *)
+(* open turn ends (`cancels', `fails', `rejects').                         *)
 (*                                                                         *)
 (* Everything but a record is hidden, so only the next record is           *)
 (* constrained: an append must be the next row.  Rows of tools are taken   *)
@@ -14,10 +15,9 @@
 (* does not write wherever somebody else may append.  How far each log     *)
 (* came is printed; a log that came to its end is a behaviour.             *)
 (***************************************************************************)
-EXTENDS Driver
+EXTENDS Driver, TraceData
 
-CONSTANTS
-  Traces,   \* the logs
+CONSTANT
   Explain   \* print the records that were possible where each log stopped
             \* (Traces[log].stop says where that is)
 

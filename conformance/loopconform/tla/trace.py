@@ -88,13 +88,13 @@ def traces_of(name: str, header: dict[str, Any], rows: Iterable[tuple[int, dict[
     """
     course, numbers = Course(header), _Numbers()
     found: list[Trace] = [Trace(name)]
-    index = -1
+    index = 0
     skipping = False
     for line, row in rows:
-        index += 1
         kind = str(row.get("type"))
         if course.cut_here(index):
             found.append(_restarted(name, course, numbers))
+        index += _members(row)
         before = course.finish
         try:
             seen = course.observe(row)
@@ -121,6 +121,12 @@ def traces_of(name: str, header: dict[str, Any], rows: Iterable[tuple[int, dict[
         _look_ahead(trace)
         _tell_ends(trace)
     return [trace for trace in found if trace.rows and not _is_seed(trace)]
+
+
+def _members(row: dict[str, Any]) -> int:
+    """How many events a row stands for: the members of a packed run, else one."""
+    data = fields_of(row.get("data"))
+    return max(len(items(data.get("texts", data.get("args")))), 1) if "seq0" in row else 1
 
 
 def _restarted(name: str, course: Course, numbers: _Numbers) -> Trace:
@@ -256,13 +262,14 @@ def module_of(traces: Sequence[Trace], stops: Sequence[int] | None = None) -> st
         stop = stops[number] if stops is not None else 0
         parts.append(f"  [{head}, stop |-> {stop}, rows |-> <<\n    {rows}>>]")
     body = ",\n".join(parts)
-    return f"---- MODULE TraceRun ----\nEXTENDS TraceDriver\nRunTraces == <<\n{body}>>\n====\n"
+    # A definition, not a constant of the model: TLC works out a definition once, and an overridden constant each time.
+    return f"---- MODULE TraceData ----\nTraces == <<\n{body}>>\n====\n"
 
 
 def config_of(law: Law, explain: bool, depth: int) -> str:
     """The `.cfg` of the generated module under a law."""
     switches = subjects()["driver"].switches
-    lines = ["SPECIFICATION Spec", "VIEW view", "INVARIANT Progress", "CONSTANTS", "  Traces <- RunTraces"]
+    lines = ["SPECIFICATION Spec", "VIEW view", "INVARIANT Progress", "CONSTANTS"]
     lines += [f"  {constant(name)} = {text(bool(getattr(law, name)))}" for name in switches]
     lines += [f"  Depth = {depth}", "  Broken = {}", f"  Explain = {text(explain)}"]
     return "\n".join(lines) + "\n"
@@ -343,7 +350,8 @@ def _followed(
 ) -> Iterator[tuple[str, int, Value]]:
     with tempfile.TemporaryDirectory(prefix="loopspec-trace-") as private:
         place = Path(private)
-        (place / "TraceRun.tla").write_text(module_of(traces, stops))
+        (place / "TraceData.tla").write_text(module_of(traces, stops))
+        (place / "TraceRun.tla").write_text("---- MODULE TraceRun ----\nEXTENDS TraceDriver\n====\n")
         (place / "TraceRun.cfg").write_text(config_of(law, stops is not None, depth))
         done = run(
             place / "TraceRun.tla",
