@@ -145,7 +145,7 @@ def _one(subject: Subject, bound: str, law: Law, asked: Asked) -> int:
     for line in told(result, graph):
         click.echo(line)
     if asked.record and result.equal and not asked.changes:
-        entry = {**counts(result), "seconds": round(done.seconds, 1)}
+        entry = {**counts(result), "seconds": round(done.cpu, 1)}
         enter(asked.models / "equality.json", "comparisons", title, entry)
     return EQUAL if result.equal else DIFFERENT
 

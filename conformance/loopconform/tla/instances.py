@@ -123,7 +123,7 @@ def pin(one: Instance, run: Run) -> None:
 
 
 def _seconds(run: Run) -> float:
-    return round(run.seconds, 1)
+    return round(run.cpu, 1)
 
 
 def enter(file: Path, section: str, name: str, entry: dict[str, Any]) -> None:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from loopconform.tla.parse import States
@@ -75,6 +76,8 @@ class Run:
     coverage: dict[str, tuple[int, int]] = field(default_factory=dict)
     printed: tuple[str, ...] = ()
     """What the model printed: the texts between the messages, one for each value."""
+    cpu: float = 0.0
+    """Seconds of processor time; `seconds` are those of the clock."""
 
     @property
     def finished(self) -> bool:
@@ -152,10 +155,16 @@ def run(
         if dump is not None:
             command += ["-dump", "dot,actionlabels", str(dump)]
         command += [*options, "-config", str(config.resolve()), module.name]
-        begin = time.perf_counter()
+        begin, used = time.perf_counter(), _processor_time()
         output, code = _output_of(command, module.resolve().parent, timeout)
-        seconds = time.perf_counter() - begin
-    return read_run(output, code, seconds)
+        seconds, cpu = time.perf_counter() - begin, _processor_time() - used
+    return replace(read_run(output, code, seconds), cpu=cpu)
+
+
+def _processor_time() -> float:
+    """Seconds of processor time of all children that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _output_of(command: Sequence[str], directory: Path, timeout: float) -> tuple[str, int]:
