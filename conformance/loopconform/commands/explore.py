@@ -24,10 +24,16 @@ from loopspec.kernel.report import Exploration
 from loopspec.kernel.report import Progress as Seen
 from loopspec.profile import PROFILES, Law, Profile, law
 from loopspec.properties import creation_explorations, scheduler_explorations
-from loopspec.worlds import driver_world, inbox_world, loop_world, retry_world
+from loopspec.worlds import driver_world, inbox_world, loop_world, request_world, retry_world
 from loopspec.worlds.world import Measure, Node, edge_digest, measured, named_law
 
-MACHINES: dict[str, Any] = {"inbox": inbox_world, "driver": driver_world, "loop": loop_world, "retry": retry_world}
+MACHINES: dict[str, Any] = {
+    "inbox": inbox_world,
+    "driver": driver_world,
+    "loop": loop_world,
+    "retry": retry_world,
+    "request": request_world,
+}
 
 NAMED: dict[str, Any] = {"creation": creation_explorations, "scheduler": scheduler_explorations}
 """Machines whose explorations are fixed ones, each with its own choices: here a bound is the name of one."""

@@ -2,7 +2,7 @@
 
 `INV-R1` to `INV-R5` and `INV-R10` are the retry invariants of the requirements, as far as they are about the retries
 alone; those about attempts and their messages (`INV-R6` to `INV-R9`, `INV-R11`) are judged where attempts are made, in
-`loopspec.properties.attempts`.
+`loopspec.properties.request`.
 """
 
 from __future__ import annotations

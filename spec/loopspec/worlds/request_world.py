@@ -34,6 +34,8 @@ from loopspec.kernel.machine import (
     state,
 )
 from loopspec.profile import Law
+from loopspec.properties.claims import Claims, claims_for
+from loopspec.properties.request import PROMISES, WITNESSES, Seen, watcher
 from loopspec.values import Json, Record
 from loopspec.worlds.world import Bound, Left, Node
 
@@ -48,8 +50,8 @@ OPTIONS: Record = {"provider": "a", "model": MODEL}
 
 FACTS: dict[int, Record] = {
     1: {"defaultMaxTokens": 10, "reasoning": {"efforts": ["low", "high"], "defaultEffort": "low"}, "window": 100},
-    2: {"defaultMaxTokens": 20, "reasoning": {"efforts": ["high"]}},
-    3: {"reasoning": {"efforts": ["high", "low"], "defaultEffort": "high"}, "window": 100},
+    2: {"defaultMaxTokens": 20, "reasoning": {"efforts": ["low"]}},
+    3: {"defaultMaxTokens": 10, "reasoning": {"efforts": ["high", "low"], "defaultEffort": "high"}, "window": 100},
 }
 """What each registration says of its model. The first two are there from the beginning, for `a` and for `b`."""
 
@@ -238,16 +240,17 @@ class RequestWorld:
 
     def _openings(self, scene: Scene) -> Iterator[Offer]:
         """A step begins; the prompt or the tools may be others, or a new loop has taken the log up."""
-        yield ("open", "same"), self._opened(scene, scene), "steps"
-        changed = {"system": "s2" if scene.system == "s1" else "s1"}, {"tools": "t2" if scene.tools == "t1" else "t1"}
-        for name, values in zip(("prompt", "tools"), changed, strict=True):
-            yield ("open", name), self._opened(scene, scene._replace(**values)), "changes"
+        yield ("open", "same"), self._opened(scene), "steps"
+        prompt = scene._replace(system="s2" if scene.system == "s1" else "s1")
+        tools = scene._replace(tools="t2" if scene.tools == "t1" else "t1")
+        yield ("open", "prompt"), self._opened(prompt), "changes"
+        yield ("open", "tools"), self._opened(tools), "changes"
         if scene.loop.core.step:
             core = scene.loop.core.put(headed=False)
             resumed = scene._replace(loop=scene.loop._replace(core=core), own=Own())
-            yield ("open", "resumed"), self._opened(scene, resumed), "resumes"
+            yield ("open", "resumed"), self._opened(resumed), "resumes"
 
-    def _opened(self, before: Scene, scene: Scene) -> Scene:
+    def _opened(self, scene: Scene) -> Scene:
         late = self.law.admission_follows_preparation
         core = scene.loop.core.put(signal=attempt.LIVE, step=scene.loop.core.step + 1)
         batch = (core.step,) if late else ()
@@ -355,8 +358,9 @@ class RequestWorld:
         chosen: Iterable[tuple[Settings, str]] = (
             ((provider, model, effort, cap), ""),
             ((provider, model, "high", cap), "listeners"),
-            ((provider, model, effort, 5), "listeners"),
+            ((provider, model, effort, 10), "listeners"),
             (("b" if provider == "a" else "a", model, effort, cap), "listeners"),
+            (("b" if provider == "a" else "a", model, "low", cap), "listeners"),
             (("", model, effort, cap), "listeners"),
         )
         for settings, price in chosen:
@@ -420,8 +424,8 @@ class RequestWorld:
         assert scene.own.plan is not None
         head, log = scene.own.plan[0], scene.log
         messages = log.messages if requests.derives_at_dispatch(self.law) else scene.own.derived
-        built = requests.build_request(as_header(head), (messages,), "main")
-        sent = (as_settings(built), built["messages"][0], built.get("system", ""), built["tools"][0]["name"])
+        built = requests.build_request(as_header(head), ({"id": messages},), "main")
+        sent = (as_settings(built), built["messages"][0]["id"], built.get("system", ""), built["tools"][0]["name"])
         if scene.call.core.registration:
             move = calls.MACHINE.step(calls.MACHINE.call(scene.call, ("dispatch", False)))
             registration, call = move.effect[1], move.config
@@ -452,7 +456,7 @@ class RequestWorld:
         yield self._answered(scene, point, ("none",))
         own, log, aborted = scene.own, scene.log, scene.loop.core.signal != attempt.LIVE
         if own.failure == "SERVER":
-            yield self._answered(scene, point, ("retry",), "")
+            yield self._answered(scene, point, ("retry",))
         elif compaction.may_repair(own.failure, own.repairs, aborted, compaction.Settings()):
             for replaced in (False, True):
                 smaller = log._replace(messages=log.messages + replaced, generation=log.generation + replaced)
@@ -487,8 +491,40 @@ def bound(name: str, **budgets: int) -> Bound:
     return Bound(name, tuple((budget, budgets.get(budget, 0)) for budget in names), 0)
 
 
-SMALL = bound("small", steps=1, changes=1, listeners=1, adapters=1)
-ROUTES = bound("routes", steps=2, listeners=1, adapters=2, failures=1)
-QUICK = bound("quick", steps=2, changes=1, resumes=1, listeners=1, adapters=1, touches=1, failures=1, cancels=1)
+ROUTES = bound("routes", steps=2, listeners=1, adapters=2)
+"""Adapters come and go around two steps and one choice of a listener."""
 
-BOUNDS = {one.name: one for one in (QUICK, SMALL, ROUTES)}
+HEADERS = bound("headers", steps=2, changes=1, resumes=1, listeners=2)
+"""What headers say: two choices of listeners, one other prompt or tool list, one new loop over the same log."""
+
+CHOICE = bound("choice", steps=2, changes=1, resumes=1, listeners=1)
+"""The same with one choice: for faults."""
+
+SURFACE = bound("surface", steps=2, touches=1, failures=2)
+"""The surface changes under a request that fails and is tried again or repaired."""
+
+FAULTS = bound("faults", steps=2, adapters=1, failures=1, cancels=1, refusals=1, faults=1)
+"""One cancel in any window, one refused record, one adapter that does not answer."""
+
+QUICK = bound("quick", steps=2, listeners=1, adapters=1, touches=1, failures=1)
+"""A little of everything but cancels and faults."""
+
+DEEP = bound("deep", steps=2, changes=1, resumes=1, listeners=1, adapters=1, touches=1, cancels=1)
+"""By command only."""
+
+BOUNDS = {one.name: one for one in (QUICK, ROUTES, HEADERS, CHOICE, SURFACE, FAULTS, DEEP)}
+
+
+def world(law: Law, limits: Bound = ROUTES) -> RequestWorld:
+    """The requests under a law, within limits, watched by a bystander."""
+    return RequestWorld(law, limits, Seen(), watcher(law))
+
+
+def bare_world(law: Law, limits: Bound) -> RequestWorld:
+    """The same without the bystander."""
+    return RequestWorld(law, limits)
+
+
+def claims(law: Law, limits: Bound = ROUTES) -> Claims:
+    """Everything that is checked of them."""
+    return claims_for(law, PROMISES, WITNESSES, dict(limits.budgets))
