@@ -471,7 +471,6 @@ class World {
     const agentOptions = ROUTE
     const compose = async (ctx) => {
       if (ctx.agent) this.agents.set(id, ctx.agent)
-      if (this.holds.has('unwind')) this.holdUnwind(ctx, id)
       await this.pass('setup', id, { key: as, signal: this.signal(signal) })
     }
     const options = { agentOptions, signal: this.signal(signal), ...(setup && { setup: compose }) }

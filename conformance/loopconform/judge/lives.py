@@ -35,7 +35,7 @@ class Life(NamedTuple):
     """Hooks that nobody waits for any more: they may stand for ever, and may have gone."""
     plans: tuple[int, ...] = ()
     outcomes: frozenset[tuple[str, int]] = frozenset()
-    """What has been settled: `resolved`, `rejected` and `gone` transactions, `unloaded` fibers."""
+    """What has been settled: `resolved`, `rejected` and `gone` transactions, `unwound` scopes, `unloaded` fibers."""
     announced: tuple[int, ...] = ()
 
 
@@ -168,6 +168,10 @@ class Lives:
 
     def _answers(self, life: Life) -> Iterator[tuple[Label, Life]]:
         core = life.config.core
+        if "unwind" in self.book.holds:
+            for number in self._unwinding(life):
+                for _, after in self._outcomes(life, ("unwind", self.name(number), "")):
+                    yield HIDDEN, self._settled(after, ("unwound", number))
         for index, (point, _) in enumerate(life.config.parked):
             for answer in answers(core, point):
                 for after in self._given(life, point, answer):
@@ -179,8 +183,8 @@ class Lives:
         if point[0] == "setup":
             yield from self._set_up(life, point[1], answer)
         elif point[0] == "scope" and point[1] in life.announced and "unwind" in self.book.holds:
-            where = ("unwind", self.name(point[1]), "")
-            yield from (after for _, after in self._outcomes(life, where))
+            if ("unwound", point[1]) in life.outcomes:
+                yield life
         elif answer[0] != "throws":
             yield life
 
@@ -225,13 +229,20 @@ class Lives:
             if point[0] == "setup" and self.creates[point[1]].setup:
                 op = self.creates[point[1]]
                 found.append(("setup", op.agent, op.name or op.agent))
-            if point[0] == "scope" and point[1] in life.announced:
-                found.append(("unwind", self.name(point[1]), ""))
+        found += [("unwind", self.name(number), "") for number in self._unwinding(life)]
         if life.config.stack and life.config.stack[-1].frame[0] == "await_setup":
             op = self.creates[life.config.stack[-1].frame[1]]
             if op.setup:
                 found.append(("setup", op.agent, op.name or op.agent))
         return [where for where in found if where[0] in self.book.holds]
+
+    def _unwinding(self, life: Life) -> list[int]:
+        """Scopes that unwind and whose asynchronous disposer has not come back; a drain may still be under way."""
+        return [
+            t.number
+            for t in life.config.core.members
+            if t.scope == "unwinding" and t.number in life.announced and ("unwound", t.number) not in life.outcomes
+        ]
 
     # -- the driver, as far as this machine knows of it
 
