@@ -201,11 +201,12 @@ class Files(Strict):
 
 
 def _kind_of_tool(value: object) -> str:
-    return "files" if isinstance(value, Files) or (isinstance(value, dict) and "files" in value) else "tool"
+    of_files = isinstance(value, Files) or (isinstance(value, dict) and "files" in value)
+    return "file tools" if of_files else "one tool"
 
 
 AnyTool = Annotated[
-    Annotated[Tool, Tag("tool")] | Annotated[Files, Tag("files")],
+    Annotated[Tool, Tag("one tool")] | Annotated[Files, Tag("file tools")],
     Discriminator(_kind_of_tool),
 ]
 

@@ -214,11 +214,15 @@ class _Player:
     async def _until(self, arrives: Callable[[], Awaitable[None]], path: PathKey, otherwise: str) -> None:
         """Wait, but not when everybody waits: nothing in here has a timer, so nothing could happen any more."""
 
+        arrived = False
+
         async def watch() -> None:
             await anyio.wait_all_tasks_blocked()
             while self.outside.busy:  # a file or a program, which will answer by itself
                 await self.outside.back()
                 await anyio.wait_all_tasks_blocked()
+            if arrived:  # the cancel of this watch is on its way
+                return
             self.stuck = True
             reason, advice = self._why(otherwise)
             self._fault(path, reason, advice)
@@ -227,6 +231,7 @@ class _Player:
         async with anyio.create_task_group() as group:
             group.start_soon(watch)
             await arrives()
+            arrived = True
             group.cancel_scope.cancel()
 
     def _why(self, otherwise: str) -> tuple[str, str]:
