@@ -92,6 +92,8 @@ class Court:
         self._settings: list[Any] = []
         self._seen: deque[str] = deque(maxlen=BEFORE)
         self._at = 1
+        self._over: set[tuple[str, int, int]] = set()
+        """Operations and promises that have ended."""
         self.messages = 0
 
     # -- requests
@@ -128,6 +130,8 @@ class Court:
     def _release(self, id: int, request: Release) -> None:
         """A hook may go on; where nobody stands, nothing happens, its operations neither."""
         self.book.releases[id] = request
+        if request.gate == "maintenance":
+            self.creation.lives.working.discard(request.agent)
         place = (request.gate, request.key)
         judge = self.loops.get(request.agent)
         if request.gate in CREATION_GATES:
@@ -252,9 +256,7 @@ class Court:
             self._ask(armed.id, armed.reaction.ops, reply.agent)
 
     def _ended(self, reply: Returned | Raised) -> None:
-        op = self.book.ops.get((reply.id, reply.op))
-        if op is None:
-            raise Found(Fault("", "nobody asked for this operation", "", "", "", (), shown(reply), (), self._at))
+        op = self._asked(reply, "end")
         agents = list(self.loops) if op.op in SETTINGS else [getattr(op, "agent", "")]
         for agent in agents:
             judge = self.loops.get(agent)
@@ -268,10 +270,18 @@ class Court:
                 judge.jobs.add((reply.id, reply.op))
         self.creation.ended(reply)
 
-    def _settled_promise(self, reply: Fulfilled | Rejected) -> None:
+    def _asked(self, reply: Any, what: str) -> Any:
+        """The operation that a reply is about; it ends once, and so does its promise."""
         op = self.book.ops.get((reply.id, reply.op))
-        if op is None:
-            raise Found(Fault("", "nobody asked for this operation", "", "", "", (), shown(reply), (), self._at))
+        over = (what, reply.id, reply.op)
+        if op is None or over in self._over:
+            reason = "nobody asked for this operation" if op is None else "this has ended already"
+            raise Found(Fault("", reason, "", "", "", (), shown(reply), (), self._at))
+        self._over.add(over)
+        return op
+
+    def _settled_promise(self, reply: Fulfilled | Rejected) -> None:
+        op = self._asked(reply, "promise")
         if op.op in ("when-idle", "maintenance"):
             judge = self.loops.get(op.agent)
             if judge is not None:
@@ -287,3 +297,5 @@ class Court:
         if judge is None:
             raise self._stray(reply, "INV-15", "a hook runs for an agent that is in no registry")
         judge.arrive(reply)
+        if reply.gate == "maintenance" and not self.book.holds["maintenance"]:
+            self.creation.lives.working.add(reply.agent)

@@ -50,6 +50,8 @@ class Lives:
         self.creates: dict[int, Any] = {}
         self.handles: dict[str, int] = {}
         """The transaction whose handle an agent's dispose uses: the last one that was given out."""
+        self.working: set[str] = set()
+        """Agents whose maintenance job stands at its gate: they are not drained before that is over (C-MNT-1)."""
         self._ids: dict[str, int] = {}
         self.fibers = {name: ROOT + 1 + at for at, name in enumerate(book.opening.owners)}
         self.fibers |= {"agents": AGENTS, "provider": PROVIDER}
@@ -173,6 +175,8 @@ class Lives:
                 for _, after in self._outcomes(life, ("unwind", self.name(number), "")):
                     yield HIDDEN, self._settled(after, ("unwound", number))
         for index, (point, _) in enumerate(life.config.parked):
+            if point[0] == "drain" and self.name(point[1]) in self.working:
+                continue
             for answer in answers(core, point):
                 for after in self._given(life, point, answer):
                     config = self.machine.resume(after.config, answer, index)

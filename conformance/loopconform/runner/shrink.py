@@ -8,7 +8,7 @@ from loopconform.protocol.case import Case
 from loopconform.runner.play import Player
 from loopconform.runner.results import Result
 
-MOST = 200
+MOST = 400
 """Plays that a shrink may take."""
 
 
