@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: conform test lint interop bench explore-deep explore-pins documents clean
+.PHONY: conform conform-dsh findings test lint interop bench explore-deep explore-pins documents clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -43,8 +43,20 @@ documents: $(READY)    ## write the generated documents anew
 	$(BIN)/python -m loopconform.clauses
 	$(BIN)/python -m loopconform.crash_table
 
+DSH := conformance/adapters/node-dsh
+
+conform-dsh: $(READY)  ## the suite on the published npm packages, installed outside of the checkout
+	$(DSH)/install.sh
+	$(BIN)/loopspec conform --adapter $(DSH) --profile dsh-0.1
+	$(BIN)/loopspec conform --adapter "$(DSH)/run --jitter 1" --profile dsh-0.1
+	$(BIN)/loopspec conform --adapter $(DSH) --profile seed --no-shrink --expected-failures $(DSH)/expected-seed.yaml
+
+findings: $(READY)     ## write anew what the published packages do that the default profile does not allow
+	$(DSH)/install.sh
+	$(BIN)/python -m loopconform.divergences --adapter $(DSH) --expected $(DSH)/expected-seed.yaml --out conformance/FINDINGS.md conformance/cases
+
 interop: $(READY)      ## exchange sessions with the published npm packages (installed outside of the checkout)
-	conformance/adapters/node-dsh/install.sh
+	$(DSH)/install.sh
 	$(BIN)/python -m pytest tests/interop -n0
 
 clean:

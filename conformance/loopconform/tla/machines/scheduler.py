@@ -21,7 +21,11 @@ FREEDOMS: dict[str, tuple[Freedom, int]] = {
     "batch": (BATCH, 1),
     "pipeline": (PIPELINE, 2),
     "windows": (WINDOWS, 2),
-    "deep": (WINDOWS._replace(prepare=("dispatch", "post-result", "final-result"), late_entry=True), 2),
+    "late": (WINDOWS._replace(prepare=("dispatch", "post-result", "final-result"), late_entry=True), 2),
+    "deep": (
+        WINDOWS._replace(caps=(1, 2, 3), prepare=("dispatch", "post-result", "final-result"), late_entry=True),
+        2,
+    ),
 }
 
 
