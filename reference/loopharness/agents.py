@@ -144,7 +144,7 @@ class AgentLoop:
         try:
             order.options = inputs.options(options)
         except TypeError as error:
-            return _failed(error)
+            order.flaw, order.fault = "options", error
         if persistence is None:
             order.flaw = "no-persistence"
         else:

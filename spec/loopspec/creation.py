@@ -94,14 +94,18 @@ TEXTS: dict[str, str] = {
 
 
 def refusal(s: Creation, verb: Verb, id: int, owner: Owner, flaw: str) -> str:
-    """Why a call is refused before anything is built, in the order of the checks; empty when it is not."""
+    """Why a call is refused before anything is built, in the order of the checks; empty when it is not.
+
+    C-RES-3, C-RES-4: a live id is found by the load, after the owners were looked at. C-SYN-1: A1 to C10, no A0.
+    """
     return (
-        refusal_by_factory(s)
-        or (refusal_by_inputs(s, id, flaw) if verb != "resume" else refusal_of_resume(s, id, flaw))
+        (refusal_by_factory(s) if verb != "create_now" else "")
+        or (refusal_by_inputs(s, id, flaw) if verb != "resume" else refusal_of_resume(flaw))
         or ("inactive-owner" if owner_state(s, owner) == "gone" else "")
         or ("provider" if s.fibers[PROVIDER] != "active" else "")
         or ("caller" if flaw == "aborted" else "")
         or ("inactive-owner" if owner_state(s, owner) == "unloading" else "")
+        or ("live" if verb == "resume" and not is_free(s, "session", id) else "")
     )
 
 
@@ -117,13 +121,9 @@ def refusal_by_inputs(s: Creation, id: int, flaw: str) -> str:
     return flaw if flaw in ("seed", "options") else ""
 
 
-def refusal_of_resume(s: Creation, id: int, flaw: str) -> str:
-    """C-RES-2, C-ABT-2, C-RES-6  No backend; else an aborted signal, which keeps it untouched; else a live id."""
-    if flaw == "no-persistence":
-        return "no-persistence"
-    if flaw == "aborted":
-        return "caller"
-    return "" if is_free(s, "session", id) else "live"
+def refusal_of_resume(flaw: str) -> str:
+    """C-RES-2, C-ABT-2  No backend; else an aborted signal, which keeps it untouched."""
+    return {"no-persistence": flaw, "aborted": "caller"}.get(flaw, "")
 
 
 def holds_reservation(s: Creation, number: int, id: int) -> bool:
@@ -195,19 +195,22 @@ def begin(s: Creation, verb: Verb, number: int, id: int, owner: Owner, flaw: str
         return leave(s, ("reject", number, why))
     begun = s.put(members=(*s.members, Transaction(number, id, owner, verb)))
     if verb == "resume":
-        return note(begun, ("own", number, id), ("load", number))
+        return note(begun, ("own", number, id), ("load", number, flaw == "options"))
     return note(begun, ("prepare", number, id), ("mint", number))
 
 
 @rules("load")
-def load(s: Creation, number: int) -> Outcome[Creation]:
+def load(s: Creation, number: int, has_bad_options: bool) -> Outcome[Creation]:
     """C-RES-3  The load races the caller's signal, the owner and the provider."""
-    return park(s, ("load", number), ("loaded", number))
+    return park(s, ("load", number), ("loaded", number, has_bad_options))
 
 
 @rules("loaded")
-def loaded(s: Creation, number: int, answer: Answer) -> Outcome[Creation]:
-    """C-RES-3 to C-RES-7, C-ABT-9  Deactivation wins; a loser's late result is released by the interpreter."""
+def loaded(s: Creation, number: int, has_bad_options: bool, answer: Answer) -> Outcome[Creation]:
+    """C-RES-3 to C-RES-7, C-ABT-9  Deactivation wins; a loser's late result is released by the interpreter.
+
+    C-INP-5: the options are looked at behind the load (A3).
+    """
     t = member(s, number)
     if answer[0] == "deactivated" or t.reason:
         return go(s, ("fail", number, t.reason))
@@ -215,6 +218,8 @@ def loaded(s: Creation, number: int, answer: Answer) -> Outcome[Creation]:
         return go(s, ("fail", number, "not-found"))
     if not is_free(s, "session", t.id):
         return go(s, ("fail", number, "live"))
+    if has_bad_options:
+        return go(s, ("fail", number, "options"))
     return note(s, ("prepare", number, t.id), ("mint", number))
 
 

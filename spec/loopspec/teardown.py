@@ -22,6 +22,7 @@ from loopspec.transaction import (
     AGENTS,
     PROVIDER,
     Creation,
+    Driver,
     Numbers,
     Transaction,
     children_of,
@@ -74,11 +75,13 @@ def request(s: Creation, number: int, why: str, then: Frame) -> Outcome[Creation
 
 @rules("stop")
 def stop(s: Creation, number: int, then: Frame) -> Outcome[Creation]:
-    """C-TDN-4, R-39  Cancel with cause `disposed`, once, inside the requesting call: pending input goes with it."""
+    """C-TDN-4, R-39, L-WAKE-4  Cancel with cause `disposed`, once, inside the requesting call: pending input goes with
+    it, and a wake that was kept for it."""
     t = member(s, number)
     if not owes_cancel(t):
         return go(s, then)
-    return notify(with_member(s, t, cancelled=True), ("cancel", number), ("stopped", then))
+    driver: Driver = "shut" if t.driver == "latched" else t.driver
+    return notify(with_member(s, t, cancelled=True, driver=driver), ("cancel", number), ("stopped", then))
 
 
 @rules("stopped")

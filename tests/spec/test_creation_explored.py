@@ -25,13 +25,13 @@ from loopspec.worlds.world import named_law
 
 PINNED: dict[str, tuple[int, int, int]] = {
     "single": (16465, 30959, 20),
-    "refusals": (16901, 48651, 14),
+    "refusals": (19029, 56323, 14),
     "arbitration": (4156, 10593, 15),
     "owners": (6281, 14157, 14),
     "family": (5080, 11132, 14),
     "listeners": (19259, 33826, 26),
     "strangers": (4608, 10633, 21),
-    "shutdown": (5889, 14666, 16),
+    "shutdown": (6315, 15668, 16),
     "clan": (13949, 31349, 16),
 }
 """States, moves and depth under `seed`."""
@@ -40,7 +40,7 @@ DIGESTS: dict[str, str] = {
     "arbitration": "c0dff14cd5810bdcbd6fc08fb4e4eecff880e5fa48a2561f83fba7997b890760",
     "family": "a1a460a6cb584ba068b78a4b0784a112f23a6ef52e4741efe117600a25d80555",
     "strangers": "c5a09d6447421a440e7ffa5595ad9c866a8ff13a720a0b362806fff19c26fdb7",
-    "single": "47016ae0c16a1773657fcb65280f28acaaba77874fb1a51f2569d771716175c5",
+    "single": "c0f3f06833515bc0e72fe23e796d51ddba65cb8e91b2b42135752526d8c42520",
 }
 """The edges of the graph, independent of process and order."""
 

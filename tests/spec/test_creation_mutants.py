@@ -40,9 +40,9 @@ SMALL: dict[str, tuple[dict[str, Any], dict[str, int], str]] = {
         "F1 F3 F5 F6 F7 F8",
     ),
     "resumes": (
-        {"verbs": ("resume",), "fibers": (), "requests": ()},
+        {"verbs": ("resume",), "flaws": ("", "options"), "fibers": (), "requests": ()},
         {"depth": 1, "creates": 2, "ids": 1, "callers": 1},
-        "R-62 R-63",
+        "R-62 R-63 C-INP-5",
     ),
     "family": (
         {"owners": ("caller", "agent"), "requests": ("dispose",), "setups": ("settles",)},
@@ -205,8 +205,14 @@ MUTANTS = (
         "orphans",
     ),
     Mutant(
-        "resumes a live id", WAY, 'return "" if is_free(s, "session", id) else "live"', 'return ""', "R-62", "resumes"
+        "resumes a live id",
+        WAY,
+        'if verb == "resume" and not is_free(s, "session", id) else',
+        "if False else",
+        "R-62",
+        "resumes",
     ),
+    Mutant("resumes with any options", WAY, "if has_bad_options:", "if False:", "C-INP-5", "resumes"),
     Mutant(
         "goes on with a load of a live id",
         WAY,

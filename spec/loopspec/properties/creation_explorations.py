@@ -91,6 +91,7 @@ failure("F1", "No factory any more.", "no-factory", at_call=True)
 failure("F2", "The id is live at the call.", "session-exists", at_call=True)
 failure("F3", "The seed is refused.", "seed", at_call=True)
 failure("F5", "The options are refused.", "options", at_call=True)
+failure("C-INP-5", "The options of a resume are refused behind its load.", "options")
 failure("F6", "The owner takes nothing any more.", "inactive-owner", at_call=True)
 failure("F7", "The provider is unloading.", "provider", at_call=True)
 failure("F8", "The signal was aborted before the call.", "caller", at_call=True)
@@ -180,7 +181,7 @@ PLANS: dict[str, Plan] = {
             fibers=("caller", "provider", "agents"), requests=("release",),
         ),
         bound("refusals", 1, creates=2, ids=1, callers=1, unloads=1, disposals=1),
-        ("F1", "F2", "F3", "F5", "F6", "F7", "F8", "R-62", "R-63", "not found", "resolved"),
+        ("F1", "F2", "F3", "F5", "C-INP-5", "F6", "F7", "F8", "R-62", "R-63", "not found", "resolved"),
     ),
     "arbitration": Plan(
         Choices(),
