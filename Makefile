@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: conform conform-dsh findings test lint interop bench explore-deep explore-pins documents clean
+.PHONY: conform conform-dsh findings test lint interop bench explore-deep explore-pins tla tla-deep tla-record documents clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +31,14 @@ tla: $(READY)          ## check the TLA+ models, quick bounds; MODEL=tla/X.cfg c
 
 tla-deep: $(READY)     ## every instance of the TLA+ models, and graph equality at the deep bounds
 	$(BIN)/python -m loopconform.tla.run --tier all
+	for machine in inbox driver scheduler creation tape retry; do \
+	  $(BIN)/loopspec equal $$machine --bound deep || exit $$?; done
+
+tla-record: $(READY)   ## pin the counts of the quick TLA+ instances and comparisons anew, and write the tables
+	$(BIN)/python -m loopconform.tla.run --record --tier quick
+	for machine in inbox driver scheduler creation tape retry; do \
+	  $(BIN)/loopspec equal $$machine --bound ci --record || exit $$?; done
+	$(BIN)/python -m loopconform.tla.documents
 
 explore-deep: $(READY) ## the deep bounds: minutes and more than a gigabyte each
 	$(BIN)/loopspec explore driver --bound deep

@@ -40,7 +40,7 @@ def python_graph(subject: Subject, bound: str, law: Law, max_states: int | None)
     "wrong usage; 3 undecided, because a side was not explored completely.",
 )
 @click.argument("machine")
-@click.option("--bound", "bounds", multiple=True, help="A named bound, `quick` (default), `deep`, or `all`.")
+@click.option("--bound", "bounds", multiple=True, help="A named bound; or `quick` (default), `deep`, `ci`, `all`.")
 @click.option("--profile", type=click.Choice(PROFILES), help="Whose law. Default: that of the machine, mostly seed.")
 @click.option("--max-states", type=click.IntRange(1), help="Give up (undecided) beyond this many states.")
 @click.option("--timeout", type=click.IntRange(1), default=1800, show_default=True, help="Seconds for TLC.")
@@ -77,6 +77,8 @@ def chosen(subject: Subject, bounds: tuple[str, ...]) -> list[str]:
     for name in bounds or ("quick",):
         if name == "all":
             found += subject.bounds
+        elif name == "ci":
+            found += subject.in_ci
         elif name in subject.bounds and name not in ("quick", "deep"):
             found.append(name)
         elif name in ("quick", "deep"):

@@ -85,7 +85,7 @@ def readme(directory: Path = TLA) -> str:
     lines += _instances(directory)
     lines += [
         "",
-        "Seconds are processor time of the run that pinned the counts; about 1.5 of them are the start of Java.",
+        "Seconds are processor time of the run that pinned the counts; 1.5 or so are the start of Java.",
         "",
     ]
     lines += ["## Graphs compared", "", *_comparisons(directory), "", *_bounds()]
