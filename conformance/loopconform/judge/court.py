@@ -94,6 +94,8 @@ class Court:
         self._at = 1
         self._over: set[tuple[str, int, int]] = set()
         """Operations and promises that have ended."""
+        self._composed: set[str] = set()
+        """Agents that are being composed by a setup, and can be driven already."""
         self.messages = 0
 
     # -- requests
@@ -222,19 +224,26 @@ class Court:
         if reply.name in CREATION_EVENTS:
             self.creation.show(reply)
             if reply.name == "session/created":
-                self._begin(reply.agent)
+                if reply.agent in self._composed:
+                    self._composed.discard(reply.agent)
+                    self.loops[reply.agent].publish(True)
+                else:
+                    self._begin(reply.agent)
             judge = self.loops.get(reply.agent)
             last = "agent/created" if self.law.created_is_awaited else "agent/session-start"
             if judge is not None and reply.name == last:
                 judge.published()
-            if reply.name == "session/disposed":
-                self.loops.pop(reply.agent, None)
+            if reply.name == "session/disposed" and judge is not None:
+                if self.law.disposed_agent_is_silent:
+                    self.loops.pop(reply.agent)
+                else:
+                    judge.publish(False)
         elif reply.name in LOOP_EVENTS:
             judge = self.loops.get(reply.agent)
             if judge is None:
                 raise self._stray(reply, "INV-15", "an event is told of an agent that is in no registry")
             judge.show(reply)
-            if reply.name == "agent/status":
+            if reply.name == "agent/status" and not judge.moves.unpublished:
                 self.creation.show(reply)
         self._fire(reply)
 
@@ -292,6 +301,10 @@ class Court:
     def _gate(self, reply: Gate) -> None:
         if reply.gate in CREATION_GATES:
             self.creation.arrive(reply)
+            if reply.gate == "setup" and not self.law.driver_waits_for_publication and reply.agent not in self.loops:
+                # C-SET-7  Whoever has the agent of a setup can drive it already.
+                self._begin(reply.agent).publish(False)
+                self._composed.add(reply.agent)
             return
         judge = self.loops.get(reply.agent)
         if judge is None:

@@ -31,7 +31,8 @@ class LoopJudge:
         facts = book.facts()
         gate: Any = "shut" if law.driver_waits_for_publication else "open"
         self.points: frozenset[Point] = frozenset((Point(loop.initial(law), facts, gate=gate),))
-        self.length = 0
+        self.length: int | None = 0
+        """How many records the log has; unknown behind records that nobody was told of."""
         self.waiting_idle: set[tuple[int, int]] = set()
         self.jobs: set[tuple[int, int]] = set()
 
@@ -79,6 +80,12 @@ class LoopJudge:
         """Tools and the pool belong to all agents: an operation of somebody else has changed them."""
         self.points = frozenset(point._replace(facts=change(point.facts)) for point in self.points)
 
+    def publish(self, published: bool) -> None:
+        """The session enters or leaves the registry: what is appended outside of it is told to nobody."""
+        self.moves.unpublished = not published
+        if not published:
+            self.length = None
+
     # -- what is seen
 
     def closure(self, points: Iterable[Point] | None = None, moves: Moves | None = None) -> list[Point]:
@@ -106,6 +113,8 @@ class LoopJudge:
         }
         if isinstance(reply, Record):
             seq = reply.event.get("seq")
+            if self.length is None:
+                self.length = int(seq) if isinstance(seq, int) else 0
             if after and seq != self.length:
                 raise explain.found(
                     self, closed, reply, "INV-23", f"the record has seq {seq}, the log's next is {self.length}"
@@ -206,7 +215,7 @@ class LoopJudge:
             snapshot.status == status(core)
             and snapshot.next_turn == tuple(name(n) for n in core.next_turn)
             and snapshot.next_step == tuple(name(n) for n in core.next_step)
-            and snapshot.length == self.length
+            and self.length in (None, snapshot.length)
         )
 
     def _promises(self, points: list[Point], reply: Settled) -> None:

@@ -57,6 +57,8 @@ class Moves:
     def __init__(self, book: Book, machine: Composition) -> None:
         self.book = book
         self.machine = machine
+        self.unpublished = False
+        """The session is in no registry: what is appended to it is published nowhere (C-REGS-6)."""
 
     def of(self, point: Point) -> Iterator[Step]:
         """Every move. While a segment runs there is hardly a choice; else whatever can be answered may be."""
@@ -196,7 +198,8 @@ class Moves:
                 _, refused = self.machine.refuse(point.loop)
                 yield HIDDEN, point._replace(loop=refused, vetoes=_less(point.vetoes, veto))
                 return
-            yield ("record", effect), point._replace(loop=after, facts=_after_record(point.facts, effect, self._is_v4))
+            label: Label = HIDDEN if self.unpublished else ("record", effect)
+            yield label, point._replace(loop=after, facts=_after_record(point.facts, effect, self._is_v4))
         elif verb == "notify":
             yield from self._notified(point, effect, after)
         else:

@@ -28,7 +28,7 @@ def write_text(run: Run, console: Console) -> None:
     if len(bad) > SHOWN:
         console.print(f"… and {len(bad) - SHOWN} more", highlight=False)
     for sentence in run.stale:
-        console.print(f"[red]stale[/red] {escape(sentence)}", highlight=False)
+        console.print(f"[red]stale[/red] {escape(sentence)}", highlight=False, soft_wrap=True)
     table = Table(box=None, padding=(0, 2))
     table.add_column("area")
     for verdict in VERDICTS:
@@ -43,6 +43,7 @@ def write_text(run: Run, console: Console) -> None:
         f"{passed} of {run.wanted} expected checks passed on {escape(run.implementation or run.adapter)}"
         + (f"; {len(run.expected)} came out as declared" if run.expected else ""),
         highlight=False,
+        soft_wrap=True,
     )
 
 

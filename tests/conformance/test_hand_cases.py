@@ -1,0 +1,62 @@
+"""The hand-written cases on the reference harness: green by its own law, on both event loops, with one trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.conformance.recorded import HAND, Studio, windows
+
+from loopconform.protocol.case import Case, load_cases
+from loopconform.runner.channel import opener
+from loopconform.runner.suite import play_all
+
+CASES = list(load_cases([HAND]))
+DIVERGENT = {
+    "cancel/record-observer": ("L-CAN-6", 6),
+    "creation/wake-in-created": ("N-1", 5),
+    "wake/error-listener": ("L-PH-3", 6),
+}
+"""Cases in which the published law differs: the clause that is named, and how short the program must get."""
+
+
+@pytest.fixture(scope="module")
+def studios() -> Iterator[tuple[Studio, Studio]]:
+    pair = Studio("asyncio"), Studio("trio")
+    yield pair
+    for studio in pair:
+        studio.close()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_the_reference_passes_on_both_event_loops_with_one_trace(studios: tuple[Studio, Studio], case: Case) -> None:
+    for profile in case.profiles:
+        traces = []
+        for studio in studios:
+            result, run = studio.record(case, profile)
+            assert result.verdict == "PASS", result
+            traces.append(windows(run))
+        assert traces[0] == traces[1]
+
+
+def test_another_law_is_found_out_with_its_clause_and_a_short_program() -> None:
+    """The reference under the published law, judged by the recommended one: just the known divergences are red."""
+    run = play_all(opener("python-reference:dsh-0.1"), [(case, "seed") for case in CASES])
+    red = {result.case.id: result for result in run.results if result.verdict != "PASS"}
+    assert {result.verdict for result in red.values()} == {"FAIL"}
+    assert red.keys() == DIVERGENT.keys()
+    for id, (clause, length) in DIVERGENT.items():
+        fault, shrunk = red[id].fault, red[id].shrunk
+        assert fault is not None
+        assert shrunk is not None
+        assert clause in fault.clause
+        assert len(shrunk.program) <= length
+
+
+def test_the_adapter_over_stdio_says_the_same() -> None:
+    """`conformance/adapters/python-reference`, as a process."""
+    cases = [case for case in CASES if case.id.startswith("smoke/")]
+    run = play_all(opener(str(Path("conformance/adapters/python-reference"))), [(case, "seed") for case in cases])
+    assert [result.verdict for result in run.results] == ["PASS"] * 5
+    assert run.exit_code() == 0

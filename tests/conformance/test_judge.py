@@ -1,0 +1,184 @@
+"""The judge can say no: a recording of the reference passes, and with anything wrong in it, it does not.
+
+Each fault is one that some implementation could have: a record or event that is missing, comes twice or in another
+order, a wrong value in it, a hook that runs too early or not at all, a promise that never settles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.conformance.recorded import (
+    Run,
+    Studio,
+    altered,
+    doubled,
+    hand,
+    judged,
+    places,
+    swapped,
+    without,
+)
+
+CASES = (
+    "cancel/mid-stream",
+    "turn/maintenance",
+    "retry/same-step",
+    "tools/abort-in-the-pool",
+    "tools/contexts-and-conclusion",
+    "creation/same-id-twice",
+    "teardown/running",
+)
+
+
+@pytest.fixture(scope="module")
+def studio() -> Iterator[Studio]:
+    made = Studio()
+    yield made
+    made.close()
+
+
+def recording(studio: Studio, id: str, profile: str = "seed") -> Run:
+    result, run = studio.record(hand(id), profile)
+    assert result.verdict == "PASS", result
+    assert judged(hand(id), profile, run).verdict == "PASS"
+    return run
+
+
+def verdicts(id: str, runs: Iterator[Run]) -> list[str]:
+    return [judged(hand(id), "seed", run).verdict for run in runs]
+
+
+SEEN = ("record", "live", "returned", "gate")
+
+
+@pytest.mark.parametrize("id", CASES)
+def test_nothing_may_be_missing(studio: Studio, id: str) -> None:
+    """Whatever message is left out, the law notices."""
+    run = recording(studio, id)
+    for at, index in places(run, *SEEN, "fulfilled", "rejected"):
+        result = judged(hand(id), "seed", without(run, at, index))
+        assert result.verdict == "FAIL", (run[at][index], result.reason)
+
+
+@pytest.mark.parametrize("id", CASES)
+def test_nothing_may_come_twice(studio: Studio, id: str) -> None:
+    """Whatever message is said twice, the law notices."""
+    run = recording(studio, id)
+    for at, index in places(run, *SEEN, "fulfilled", "rejected"):
+        result = judged(hand(id), "seed", doubled(run, at, index))
+        assert result.verdict == "FAIL", (run[at][index], result.reason)
+
+
+@pytest.mark.parametrize("id", CASES)
+def test_the_order_matters(studio: Studio, id: str) -> None:
+    """Records, live events and returns of one agent are one total order."""
+    run = recording(studio, id)
+    tried = 0
+    for at, index in places(run, "record", "live", "returned"):
+        if at + 1 and index + 1 < len(run[at]) and run[at][index + 1]["type"] in ("record", "live", "returned"):
+            changed = swapped(run, at, index)
+            if changed is None or changed == run:
+                continue
+            result = judged(hand(id), "seed", changed)
+            assert result.verdict == "FAIL", (run[at][index : index + 2], result.reason)
+            tried += 1
+    assert tried > 5 or id == "creation/same-id-twice"
+
+
+WRONG: dict[str, tuple[tuple[Any, ...], Any]] = {
+    "turn/start": (("event", "data", "turn"), 9),
+    "turn/end": (("event", "data", "reason", "kind"), "blocked"),
+    "step/start": (("event", "data", "step"), 9),
+    "step/end": (("event", "data", "turn"), 9),
+    "user/message": (("event", "data", "id"), "m9"),
+    "request/header": (("event", "data", "reason"), "resume"),
+    "request/context": (("event", "data", "model"), "m9"),
+    "assistant/chunk": (("event", "data", "chunk", "index"), 9),
+    "assistant/message": (("event", "data", "message", "content"), []),
+    "tool/call": (("event", "data", "callId"), "c9"),
+    "tool/result": (("event", "data", "message", "source", "callId"), "c9"),
+    "agent/inbox/spliced": (("event", "data", "start"), 9),
+}
+"""For each type of record: a value, and a wrong one in its place."""
+
+
+@pytest.mark.parametrize("id", ["smoke/text", "tools/model-order", "cancel/mid-stream"])
+def test_values_matter(studio: Studio, id: str) -> None:
+    """A wrong value is noticed, and so are a wrong seq and a missing surface operation."""
+    run = recording(studio, id)
+    for at, index in places(run, "record"):
+        event = run[at][index]["event"]
+        path, wrong = WRONG[event["type"]]
+        assert judged(hand(id), "seed", altered(run, at, index, *path, to=wrong)).verdict == "FAIL", event
+        assert judged(hand(id), "seed", altered(run, at, index, "event", "seq", to=99)).verdict == "FAIL", event
+        if "surfaceOp" in event:
+            changed = altered(run, at, index, "event", "surfaceOp", to="replace")
+            assert judged(hand(id), "seed", changed).verdict == "FAIL", event
+        if event["type"] == "assistant/message":
+            changed = altered(run, at, index, "event", "sourceEventSeqs", to=[])
+            assert judged(hand(id), "seed", changed).verdict == "FAIL", event
+
+
+def test_live_values_matter(studio: Studio) -> None:
+    run = recording(studio, "smoke/text")
+    for at, index in places(run, "live"):
+        data = run[at][index]["data"]
+        for name in data.keys() & {"status", "message", "turn"}:
+            changed = altered(run, at, index, "data", name, to={"id": "m9"} if name == "message" else "nonsense")
+            assert judged(hand("smoke/text"), "seed", changed).verdict == "FAIL", run[at][index]
+
+
+def test_what_settled_says_matters(studio: Studio) -> None:
+    """Parked hooks, registries and snapshots are compared at every `settled`."""
+    id = "inbox/replace-and-remove"
+    run = recording(studio, id)
+    nobody: dict[str, Any] = {}
+    for at, index in places(run, "settled"):
+        settled = run[at][index]
+        changes = [altered(run, at, index, "sessions", to=["a", "b"]), altered(run, at, index, "agents", to=nobody)]
+        for field, wrong in (("status", None), ("length", 99), ("nextTurn", ["m9"]), ("nextStep", ["m9"])):
+            value = {"idle": "running", "running": "idle"}[settled["agents"]["a"]["status"]] if wrong is None else wrong
+            changes.append(altered(run, at, index, "agents", "a", field, to=value))
+        extra = {"gate": "turn-stopping", "agent": "a", "key": ""}
+        changes.append(altered(run, at, index, "parked", to=[*settled["parked"], extra]))
+        if settled["parked"]:
+            changes.append(altered(run, at, index, "parked", to=[]))
+        for changed in changes:
+            assert judged(hand(id), "seed", changed).verdict == "FAIL", changed[at][index]
+
+
+def test_a_failure_names_clause_guard_and_what_was_legal(studio: Studio) -> None:
+    """The wake that is lost: the second turn of `wake/latch` never opens."""
+    run = recording(studio, "wake/latch")
+    (at, index), *_ = [place for place in places(run, "live") if run[place[0]][place[1]]["data"] == {"status": "idle"}]
+    cut = [list(replies) for replies in run]
+    del cut[at][index + 1 : -1]
+    result = judged(hand("wake/latch"), "seed", cut)
+    assert result.fault is not None
+    assert result.fault.clause.startswith("L-PH-3")
+    assert result.fault.legal == ("live agent/status running",)
+    assert "something is still to happen" in result.reason
+    assert any("turn/end" in line for line in result.fault.before)
+
+
+def test_a_guard_is_named_when_its_other_answer_explains_the_message(studio: Studio) -> None:
+    """A second header that nothing has made due (L-REQ-9)."""
+    id = "inbox/two-followups"
+    run = recording(studio, id)
+    headers = [place for place in places(run, "record") if _type(run, *place) == "request/header"]
+    (at, index) = [place for place in places(run, "record") if _type(run, *place) == "user/message"][-1]
+    assert len(headers) == 1
+    header = altered(run, *headers[0], "event", "data", "reason", to="change")[headers[0][0]][headers[0][1]]
+    header["event"]["seq"] = run[at][index]["event"]["seq"] + 1
+    wrong = [list(replies) for replies in run]
+    wrong[at].insert(index + 1, header)
+    fault = judged(hand(id), "seed", wrong).fault
+    assert fault is not None
+    assert fault.guard.startswith("header_is_due (no)")
+
+
+def _type(run: Run, at: int, index: int) -> str:
+    return str(run[at][index]["event"]["type"])
