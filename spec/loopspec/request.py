@@ -302,6 +302,14 @@ def build_request(header: Record, messages: Sequence[Record], session_id: str) -
     return request
 
 
+def drift(prepared: Record, request: Record) -> str | None:
+    """The first field of a call that a request says otherwise than it was prepared, or `None` (M-421)."""
+    for name in CONFIG_FIELDS:
+        if prepared.get(name) is not request.get(name) and not same_value(prepared.get(name), request.get(name)):
+            return name
+    return None
+
+
 def parts(sent: Record, rebuilt: Record) -> tuple[str, ...]:
     """The fields in which a request that was sent parts from the one that the log proves; none when they are equal.
 

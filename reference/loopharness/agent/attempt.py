@@ -44,9 +44,7 @@ class Attempts:
         self._messages: Prefix[Record] = Prefix()
         self._config: FrozenDict = freeze({})
         self._prepared: PreparedCall | None = None
-        self.header: Record = {}
-        self._starts_series = False
-        self.context: Record | None = None
+        self._plan = requests.Plan({}, False, False, None)
         self._system_changes: list[system_prompt.Change] = []
         self._pull: AsyncIterator[FrozenDict] | None = None
         self.chunk: FrozenDict = freeze({})
@@ -63,11 +61,7 @@ class Attempts:
         self._messages = self._session.messages
         logged = self._logged()
         options = self._agent.options
-        if self._agent.core.headed and logged is not None:
-            seed = requests.later_seed(logged)
-        else:
-            seed = requests.first_seed(options.as_record(), logged)
-        frozen = freeze(dict(seed))
+        frozen = freeze(dict(requests.seed(options.as_record(), logged, headed=self._agent.core.headed)))
         payload = {"turn": turn, "step": step, "signal": signal}
         config = await self._agent.events.waterfall("agent/request", payload, base=lambda: frozen)
         self._config = freeze(dict(config))
@@ -86,30 +80,25 @@ class Attempts:
         except LlmError as error:
             if error.code != "NO_ADAPTER":
                 raise
-        tools = self.assembled.tools
-        system = "" if self._embedded else self.assembled.system
-        self.header = requests.propose_header(config, adapter_defaults=defaults, system=system, tools=tools)
-        logged = self._logged()
+        last_context = self._session.last("request/context")
+        plan = self._plan = requests.plan(
+            self._agent.law,
+            headed=self._agent.core.headed,
+            logged=self._logged(),
+            last_context=None if last_context is None else last_context["data"],
+            config=config,
+            defaults=defaults,
+            window=window,
+            system=self.assembled.system,
+            tools=self.assembled.tools,
+            generation=self._session.surface.generation,
+            last_generation=self._generation,
+        )
         if self._embedded:
-            self._starts_series = self._agent.core.headed and requests.starts_series(
-                asked=False,
-                generation=self._session.surface.generation,
-                last_generation=self._generation,
-                tools=tools,
-                last_tools=None if logged is None else logged.get("tools"),
-            )
             nodes = system_prompt.system_nodes(self._session.surface)
             changes = system_prompt.reconcile(nodes, self.assembled.system, in_history=False, continues_series=False)
             self._system_changes = list(changes)
-        last_context = self._session.last("request/context")
-        self.context = requests.context_due(
-            None if last_context is None else last_context["data"],
-            provider=config["provider"],
-            model=config["model"],
-            context_window=window,
-        )
-        changed = self.header_reason(headed=True) is not None  # what a first header is, the machine decides
-        return ("prepared", changed, self.context is not None, len(self._system_changes))
+        return ("prepared", plan.changed, plan.context is not None, len(self._system_changes))
 
     async def pull(self, signal: Signal) -> Answer:
         """The next chunk of the stream; the first pull dispatches the request (L-REQ-13, L-STR-1)."""
@@ -150,17 +139,22 @@ class Attempts:
 
     # -- records
 
-    def header_reason(self, headed: bool) -> str | None:
-        """The reason of the header record that is due now, if one is (S-REQ-5)."""
-        return requests.header_reason(
-            self._logged(), self.header, first_of_instance=not headed, starts_series=self._starts_series
-        )
+    @property
+    def header(self) -> Record:
+        """The header of this attempt."""
+        return self._plan.header
+
+    @property
+    def context(self) -> Record | None:
+        """The payload of the context record that is due."""
+        return self._plan.context
 
     def header_data(self, headed: bool) -> Record:
-        """The payload of `request/header`."""
-        reason = self.header_reason(headed)
+        """The payload of `request/header` (S-REQ-5)."""
+        header, _, series, _ = self._plan
+        reason = requests.header_reason(self._logged(), header, first_of_instance=not headed, starts_series=series)
         assert reason is not None, "the machine writes a header only when one is due"
-        return requests.header_record(reason, self.header, starts_series=self._starts_series)  # type: ignore[arg-type]
+        return requests.header_record(reason, header, starts_series=series)
 
     def next_system_change(self) -> system_prompt.Change:
         """The next change of the system prompt on the surface, in order (S-REQ-20)."""
@@ -224,7 +218,8 @@ class Attempts:
 
     def _dispatch(self, signal: Signal) -> AsyncIterator[FrozenDict]:
         """Freeze the request, mark this very object, and send it (L-REQ-13, L-REQ-14, VD-06)."""
-        messages = self._session.messages if self._embedded else self._messages
+        late = requests.derives_at_dispatch(self._agent.law)
+        messages = self._session.messages if late else self._messages
         self._generation = self._session.surface.generation
         fields = requests.build_request(self.header, messages, self._session.id)
         request = Request.of(fields, signal)

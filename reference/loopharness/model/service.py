@@ -20,6 +20,9 @@ from loopharness.model.failure import LlmError, normalise_failure
 from loopharness.model.replay import without_foreign_replay_state
 from loopharness.retry.policy import resolved_policy
 from loopharness.signal import Signal
+from loopspec import calls
+from loopspec import request as requests
+from loopspec.kernel.machine import Config
 from loopspec.kernel.prefix import Prefix
 from loopspec.request import CONFIG_FIELDS
 
@@ -89,6 +92,10 @@ class Registration:
             raise HarnessError(text, "INVALID_ADAPTER") from error
 
 
+def _no_adapter(provider: object) -> LlmError:
+    return LlmError(f'no adapter registered for provider "{provider}"', "NO_ADAPTER")
+
+
 class AdapterHandle:
     """What `register_adapter` answers: call it to dispose, or `replace` the routes it holds (M-402)."""
 
@@ -117,9 +124,8 @@ class PreparedCall:
     """One call bound to one registration: config with defaults, policy, and a stream that opens once (M-420)."""
 
     __slots__ = (
-        "_registration",
+        "_call",
         "_service",
-        "_used",
         "adapter_defaults",
         "config",
         "context",
@@ -130,15 +136,14 @@ class PreparedCall:
     def __init__(
         self,
         service: LlmService,
-        registration: Registration,
+        call: Config[calls.Call],
         config: FrozenDict,
         adapter_defaults: FrozenDict | None,
         retry_policy: FrozenDict | None,
         facts: Mapping[str, Any],
     ) -> None:
         self._service = service
-        self._registration = registration
-        self._used = False
+        self._call = call
         self.config: Final = config
         self.adapter_defaults: Final = adapter_defaults
         self.retry_policy: Final = retry_policy
@@ -151,23 +156,25 @@ class PreparedCall:
         Raises `LlmError` with `INVALID_PREPARED_CALL` the second time, or if the request does not say what was
         prepared (M-421). A drift made later, by a listener, becomes a terminal failure of the stream.
         """
-        if self._used:
-            raise LlmError("this prepared call has been dispatched already", "INVALID_PREPARED_CALL")
-        self.verify(request)
-        self._used = True
-        return self._service._open(request, self._registration, self)
+        drift = self._drift(request)
+        _, end, self._call = calls.MACHINE.step(calls.MACHINE.call(self._call, ("dispatch", bool(drift))))
+        if end[0] == "raise":
+            raise LlmError(drift or "this prepared call has been dispatched already", end[1])
+        return self._service._open(request, end[1], self)
 
     def verify(self, request: Mapping[str, Any]) -> None:
         """Raise `INVALID_PREPARED_CALL` naming the first call field that differs from what was prepared."""
-        for field in CONFIG_FIELDS:
-            wanted, found = self.config.get(field), request.get(field)
-            if isinstance(wanted, list | tuple) and isinstance(found, list | tuple):
-                wanted, found = tuple(wanted), tuple(found)
-            if wanted != found:
-                raise LlmError(
-                    f"the request differs from its prepared call in {field}: {found!r} instead of {wanted!r}",
-                    "INVALID_PREPARED_CALL",
-                )
+        drift = self._drift(request)
+        if drift:
+            raise LlmError(drift, "INVALID_PREPARED_CALL")
+
+    def _drift(self, request: Mapping[str, Any]) -> str:
+        """Where a request does not say what was prepared, in words; empty when it does (M-421)."""
+        field = requests.drift(self.config, request)
+        if field is None:
+            return ""
+        wanted, found = self.config.get(field), request.get(field)
+        return f"the request differs from its prepared call in {field}: {found!r} instead of {wanted!r}"
 
 
 class LlmService:
@@ -199,35 +206,32 @@ class LlmService:
         return handle
 
     def _validate(self, providers: Sequence[str], registration: Registration) -> None:
-        for index, provider in enumerate(providers):
-            if not isinstance(provider, str) or not provider:
-                raise HarnessError("a provider name must be a non-empty string", "INVALID_ADAPTER")
-            if provider in providers[:index]:
-                raise HarnessError(f'provider "{provider}" is named twice', "DUPLICATE_ADAPTER")
-            if self._routes.get(provider, registration) is not registration:
-                raise HarnessError(f'provider "{provider}" has an adapter already', "DUPLICATE_ADAPTER")
+        refusal = calls.route_refusal(self._routes, registration, providers)
+        if refusal == "INVALID_ADAPTER":
+            raise HarnessError("a provider name must be a non-empty string", refusal)
+        if refusal:
+            twice = [provider for at, provider in enumerate(providers) if provider in providers[:at]]
+            taken = [provider for provider in providers if self._routes.get(provider, registration) is not registration]
+            text = f'provider "{taken[0]}" has an adapter already' if taken else f'provider "{twice[0]}" is named twice'
+            raise HarnessError(text, refusal)
 
     def _swap(self, registration: Registration, providers: tuple[str, ...]) -> None:
         """Nobody sees a moment between the old routes and the new (M-402, M-404)."""
         policies = {p: registration._policy(p) for p in providers}
-        for provider in registration.providers:
-            if self._routes.get(provider) is registration:
-                del self._routes[provider]
+        self._routes = calls.rerouted(self._routes, registration, providers)
         registration.providers = providers
         registration.policies = policies
-        for provider in providers:
-            self._routes[provider] = registration
         self._bus.emit("llm/adapters-updated")
 
     def adapter_of(self, provider: str) -> Adapter | None:
         """The adapter that serves a provider now."""
-        registration = self._routes.get(provider)
+        registration = calls.serving(self._routes, provider)
         return None if registration is None else registration.adapter
 
     def _find(self, provider: object) -> Registration:
-        registration = self._routes.get(provider) if isinstance(provider, str) else None
+        registration = calls.serving(self._routes, provider)
         if registration is None:
-            raise LlmError(f'no adapter registered for provider "{provider}"', "NO_ADAPTER")
+            raise _no_adapter(provider)
         return registration
 
     # Preparation
@@ -238,13 +242,18 @@ class LlmService:
         The adapter and its policy are looked up before anything is awaited. Raises `LlmError`: `NO_ADAPTER`
         for an unknown provider (M-422), `INVALID_MODEL_*` for impossible model facts, `UNSUPPORTED_REASONING_EFFORT`.
         """
-        registration = self._find(config.get("provider"))
+        found = calls.serving(self._routes, config.get("provider"))
+        verb, _, call = calls.MACHINE.step(calls.MACHINE.call(calls.NEW, ("prepare", found or calls.NOBODY)))
+        if verb == "leave":
+            raise _no_adapter(config.get("provider"))
+        registration: Registration = call.core.registration
         policy = registration.policies.get(config["provider"])
         proposal = freeze({key: config[key] for key in CONFIG_FIELDS if config.get(key) is not None})
         facts = await registration.adapter.resolve_model(proposal["provider"], proposal["model"], signal)
         check_facts(facts)
         filled, defaults = with_defaults(proposal, facts)
-        return PreparedCall(self, registration, filled, defaults, policy, facts)
+        call = calls.MACHINE.step(calls.MACHINE.resume(call, ("facts",))).config
+        return PreparedCall(self, call, filled, defaults, policy, facts)
 
     # Streaming
 
