@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, TypeAdapter, ValidationError, field_validator
 
 from loopconform.protocol.parts import OUTCOMES, Level, Profile, Strict
 from loopconform.protocol.requests import Do, Open, Plan, React, Release, Request, Settle, Veto
@@ -112,19 +112,36 @@ def content_hash(case: Case) -> str:
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def load_case(path: Path) -> Case:
-    """The case in a file. Raises `BadCase`."""
+CASES: TypeAdapter[tuple[Case, ...]] = TypeAdapter(tuple[Case, ...])
+
+
+def load_file(path: Path) -> tuple[Case, ...]:
+    """The case in a file, or the cases of a file that holds an array of them. Raises `BadCase`."""
     try:
-        case = Case.model_validate_json(path.read_bytes())
+        text = path.read_bytes()
+        several = text.lstrip()[:1] == b"["
+        cases = CASES.validate_json(text) if several else (Case.model_validate_json(text),)
     except OSError as error:
         raise BadCase(f"{path} cannot be read: {error.strerror}") from error
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the file"
         raise BadCase(f"{path}: {place}: {first['msg']}") from error
-    if case.hash and case.hash != content_hash(case):
-        raise BadCase(f"{path}: the content hash does not fit; a changed case needs `python -m loopconform.protocol`")
-    return case
+    for case in cases:
+        if case.hash and case.hash != content_hash(case):
+            which = f"{path}: {case.id}" if several else str(path)
+            raise BadCase(
+                f"{which}: the content hash does not fit; a changed case needs `python -m loopconform.protocol`"
+            )
+    return cases
+
+
+def load_case(path: Path) -> Case:
+    """The case in a file that holds one. Raises `BadCase`."""
+    cases = load_file(path)
+    if len(cases) != 1:
+        raise BadCase(f"{path} holds {len(cases)} cases, not one")
+    return cases[0]
 
 
 def load_cases(paths: Iterable[Path]) -> Iterator[Case]:
@@ -132,8 +149,8 @@ def load_cases(paths: Iterable[Path]) -> Iterator[Case]:
     seen: dict[str, Path] = {}
     for path in paths:
         for file in sorted(path.rglob("*.json")) if path.is_dir() else [path]:
-            case = load_case(file)
-            if case.id in seen:
-                raise BadCase(f"{file}: the id {case.id!r} is that of {seen[case.id]} already")
-            seen[case.id] = file
-            yield case
+            for case in load_file(file):
+                if case.id in seen:
+                    raise BadCase(f"{file}: the id {case.id!r} is that of {seen[case.id]} already")
+                seen[case.id] = file
+                yield case

@@ -1,0 +1,148 @@
+"""All generated cases: stories × places × operations, played on the reference and kept when they mean something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+from loopconform.cli import version
+from loopconform.grid import creations, scenarios
+from loopconform.grid.places import places
+from loopconform.grid.programs import Place, program
+from loopconform.grid.scenarios import Json, Scenario
+from loopconform.grid.spoken import Ear, clauses_of
+from loopconform.protocol.case import Area, Case
+from loopconform.protocol.parts import Profile
+from loopconform.protocol.replies import Raised, Returned
+from loopconform.protocol.requests import React
+from loopconform.runner.channel import InsideChannel
+from loopconform.runner.play import Player
+
+Rules = frozenset[tuple[str, str]]
+
+
+class Kept(NamedTuple):
+    """A case, and the rules that spoke while it was judged."""
+
+    case: Case
+    rules: Rules
+
+
+class Dropped(NamedTuple):
+    """A program that is no case, and why."""
+
+    id: str
+    reason: str
+
+
+class Family(NamedTuple):
+    """One grid: stories, what may be done in them, and who is tried in pairs.
+
+    The first story is tried at all its places with all operations. The others are tried where the first story has no
+    such place, with those operations that are tried in pairs too.
+    """
+
+    name: str
+    stories: Sequence[Scenario]
+    operations: Mapping[str, Json]
+    paired: Sequence[str]
+    paired_stories: Sequence[str]
+    creates: bool
+    area: Callable[[Scenario, str], Area]
+
+
+def _area_of(story: Scenario, operation: str) -> Area:
+    return scenarios.AREAS[operation] if story.name == "plain" else story.area
+
+
+def _area_of_creation(story: Scenario, operation: str) -> Area:
+    return "teardown" if operation.startswith(("dispose", "unload")) else story.area
+
+
+FAMILIES: tuple[Family, ...] = (
+    Family(
+        "loop", scenarios.SCENARIOS, scenarios.OPERATIONS, scenarios.PAIRED, scenarios.PAIRED_SCENARIOS, False, _area_of
+    ),
+    Family(
+        "life", creations.STORIES, creations.OPERATIONS, creations.PAIRED, ("create", "woken"), True, _area_of_creation
+    ),
+)
+
+
+class Generator:
+    """Plays programs on the reference harness, in this process."""
+
+    def __init__(self) -> None:
+        self.ear = Ear()
+        self.player = Player(lambda: InsideChannel("asyncio", None), 10.0, self.ear.machine)
+
+    def run(self, families: Sequence[Family] = FAMILIES) -> Iterator[Kept | Dropped]:
+        """Every case, and every program that is none."""
+        seen: set[str] = set()
+        try:
+            for family in families:
+                known: set[Place] = set()
+                for story in family.stories:
+                    found = list(places(self.player, story, family.creates, _shell))
+                    fresh = [place for place in found if place.where != "inside" or place not in known]
+                    known.update(found)
+                    for place in fresh:
+                        for names in _choices(family, story, place):
+                            made = self._tried(family, story, place, names)
+                            text = made.case.hash if isinstance(made, Kept) else ""
+                            if not text or text not in seen:
+                                seen.add(text)
+                                yield made
+        finally:
+            self.player.close()
+
+    def _tried(self, family: Family, story: Scenario, place: Place, names: tuple[str, ...]) -> Kept | Dropped:
+        id = f"{family.name}/{story.name}/{place.slug}/{'-then-'.join(names)}"
+        ops = [family.operations[name] for name in names]
+        requests = program(story, place, ops, family.creates)
+        area = family.area(story, names[-1])
+        about = f"{' then '.join(names)}, {place.words}: {story.title}"
+        profiles: tuple[Profile, ...] = ("seed", "dsh-0.1.7") if story.session_format else ("seed", "dsh-0.1")
+        case = Case(id=id, title=about, area=area, clauses=(), profiles=profiles, spec=version(), program=requests)
+        ended: set[tuple[int, int]] = set()
+
+        def hear(reply: Any) -> None:
+            if isinstance(reply, (Returned, Raised)):
+                ended.add((reply.id, reply.op))
+
+        self.ear.clear()
+        with self.ear.listening():
+            result = self.player.play(case, "seed", until=hear)
+        if result.verdict != "PASS":
+            return Dropped(id, f"{result.verdict}: {result.reason}")
+        reacting = [at for at, request in enumerate(requests, 1) if isinstance(request, React)]
+        if any((at, op) not in ended for at in reacting for op in range(len(ops))):
+            return Dropped(id, "the place does not come, or comes only once")
+        rules = self.ear.rules()
+        return Kept(case.model_copy(update={"clauses": clauses_of(rules)}), rules)
+
+
+def _choices(family: Family, story: Scenario, place: Place) -> Iterator[tuple[str, ...]]:
+    """The operations to try at a place: each alone, and in some stories two in both orders."""
+    first = story is family.stories[0]
+    yield from ((name,) for name in (family.operations if first else family.paired))
+    if story.name in family.paired_stories and (place.where != "inside" or place.name in PAIRED_PLACES):
+        yield from product(family.paired, repeat=2)
+
+
+PAIRED_PLACES = (
+    "agent/inbox/inserted",
+    "turn/start",
+    "step/end",
+    "turn/end",
+    "agent/status",
+    "tool/call",
+    "tool/result",
+    "agent/created",
+)
+"""Dispatches inside which two operations are tried, one after the other."""
+
+
+def _shell(requests: Sequence[Any]) -> Case:
+    return Case(id="story", title="a story", area="turn", clauses=(), spec=version(), program=tuple(requests))
