@@ -7,6 +7,7 @@ import datetime
 import enum
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -174,7 +175,7 @@ async def test_t_105_violations_say_what_to_change(arguments: Any, violations: l
 json_values = st.recursive(
     st.none()
     | st.booleans()
-    | st.integers(-(2**60), 2**60)
+    | st.integers(-(2**53) + 1, 2**53 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -334,7 +335,17 @@ async def test_a_typed_tool_works_in_a_turn() -> None:
 
 
 @pytest.mark.anyio
-async def test_the_short_form_of_the_readme() -> None:
+async def test_the_example_of_the_readme_is_true() -> None:
+    blocks = (Path(__file__).parents[2] / "README.md").read_text().split("```python\n")[1:]
+    (example,) = [block.split("```")[0] for block in blocks if "define_tool" in block]
     async with open_harness() as harness:
-        harness.tools.register(define_tool(find), harness.context)
-        assert [schema["name"] for schema in harness.tools.schemas()] == ["find"]
+        exec(example, {"harness": harness})
+        tool = harness.tools.get("mean")
+        assert tool is not None
+        assert tool.parameters["properties"]["numbers"]["description"] == "The pressures, at least one."
+        assert (await called(tool, {"numbers": [3.0, 3.1, 2.9]}))["value"] == "3.0 bar"
+        wrong = await called(tool, {"numbers": [], "unit": "at"})
+        assert said(wrong) == (
+            'Error: invalid arguments: "numbers" must have at least 1 item after validation, not 0; '
+            '"unit" must be one of ["bar","psi"]'
+        )
