@@ -457,7 +457,7 @@ class World {
         return this.signals.get(operation.signal).abort(new Planned('planned'))
       }
       case 'cap':
-        return this.root.get('settings').update('agent-loop', { maxParallelToolCalls: operation.size })
+        return void this.root.get('settings').update('agent-loop', { maxParallelToolCalls: operation.size }).catch(() => {})
       case 'tool':
         return this.addTool(operation.name, operation.parallel ?? true)
       case 'drop-tool':

@@ -156,6 +156,8 @@ class Court:
 
     def _ask(self, id: int, ops: Any, inside: str) -> None:
         """Operations that run in one tick: inside the dispatch just reported for one agent, or as soon as may be."""
+        if not self._announced:
+            self._begin_unannounced(ops)
         for agent, judge in self.loops.items():
             mine = self._ops_of(id, ops, agent)
             if mine and agent == inside:
@@ -258,6 +260,12 @@ class Court:
             self._remember(agent, what, id)
         return judge
 
+    def _begin_unannounced(self, ops: Any) -> None:
+        """An adapter that tells no announcements: an agent is followed from its create on, and may start at once."""
+        for op in ops:
+            if op.op in ("create", "create-now") and op.agent not in self.loops:
+                self._begin(op.agent).published()
+
     def _fire(self, reply: Record | Live) -> None:
         fired = [one for one in self._armed if one.fires(reply)]
         for armed in reversed(fired):  # the one that came first is asked last, and runs first
@@ -297,11 +305,13 @@ class Court:
                 judge.idle(reply)
             return
         self.creation.promise(reply)
+        if op.op == "dispose" and not self._announced:
+            self.loops.pop(op.agent, None)
 
     def _gate(self, reply: Gate) -> None:
         if reply.gate in CREATION_GATES:
             self.creation.arrive(reply)
-            if reply.gate == "setup" and not self.law.driver_waits_for_publication and reply.agent not in self.loops:
+            if reply.gate == "setup" and reply.agent not in self.loops:
                 # C-SET-7  Whoever has the agent of a setup can drive it already.
                 self._begin(reply.agent).publish(False)
                 self._composed.add(reply.agent)

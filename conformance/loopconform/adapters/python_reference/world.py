@@ -59,6 +59,7 @@ class World:
         self.vetoes: list[Veto] = []
         self.owners = {name: harness.context.child(name) for name in opening.owners}
         self.handles: dict[str, Any] = {}
+        self.composed: dict[str, Agent] = {}
         self.signals: dict[str, AbortController] = {}
         self.tools: dict[str, Any] = {}
         self._watched: dict[str, Signal] = {}
@@ -275,6 +276,8 @@ class World:
         agent = self.harness.agents.get(id)
         if agent is None:
             handle = self.handles.get(id)
+            if handle is None and id in self.composed:
+                return self.composed[id]
             if handle is None:
                 raise LookupError(f"no agent {id!r}")
             return handle.agent  # type: ignore[no-any-return]
@@ -290,7 +293,12 @@ class World:
 
     def _do_create(self, op: Any) -> Any:
         key = op.name or op.agent
-        setup = (lambda context: self.gates.stand("setup", op.agent, key)) if op.setup else None
+
+        async def compose(context: Any) -> None:
+            self.composed[op.agent] = context.agent
+            await self.gates.stand("setup", op.agent, key)
+
+        setup = compose if op.setup else None
         create = self.harness.agents.create
         return create(op.agent, OPTIONS, setup=setup, signal=self._signal(op.signal), owner=self._owner(op))
 
