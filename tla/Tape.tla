@@ -47,6 +47,7 @@ view == <<tape, host>>
 vars == <<view, label>>
 
 Guarded(guard) == guard \notin Broken
+NoCap == -1
 
 Cell(uid, kind, owner) ==
     [uid |-> uid, kind |-> kind, owner |-> owner, late |-> FALSE,
@@ -405,4 +406,108 @@ Init ==
 Next == Policy \/ Host
 
 Spec == Init /\ [][Next]_vars
+-----------------------------------------------------------------------------
+(***************************************************************************)
+(* Claims.  Most are about one step, so that no history is needed.         *)
+(***************************************************************************)
+
+Uids(sequence) == {sequence[i].uid : i \in DOMAIN sequence}
+Tagged(cell) == [cell EXCEPT !.late = FALSE, !.seen = FALSE, !.long = FALSE]
+
+IsEntryStep == label'[1] = "entry"
+IsPolicyStep == phase = "sealing"
+
+HumanCells == SelectSeq(cells, LAMBDA cell : cell.kind = "human")
+HumanAfter == SelectSeq(cells', LAMBDA cell : cell.kind = "human")
+Entries == SelectSeq(cells, LAMBDA cell : cell.kind = "entry")
+EntriesAfter == SelectSeq(cells', LAMBDA cell : cell.kind = "entry")
+
+\* The stretch that an entry takes the place of, as the label tells it.
+Sealed == {label'[i] : i \in 2..Len(label')}
+SealedCells == SelectSeq(cells, LAMBDA cell : cell.uid \in Sealed)
+SealedAt == {i \in Places : cells[i].uid \in Sealed}
+
+\* INV-02  What an entry cites is exactly what it removes, and that is one stretch.
+EntriesCiteWhatTheyRemove ==
+    [][IsEntryStep =>
+        /\ Uids(cells) \ Uids(cells') = Sealed
+        /\ SealedAt = Min(SealedAt)..Max(SealedAt)
+        /\ Len(cells') = Len(cells) - Cardinality(SealedAt) + 1]_view
+
+\* INV-04  Nothing that is protected is ever sealed.
+ProtectedIsNeverSealed ==
+    [][IsEntryStep => \A i \in SealedAt :
+        /\ cells[i].kind \in {"assistant", "result", "snapshot"}
+        /\ cells[i].kind # "snapshot" => ~cells[i].late \/ Renewed \/ \E j \in Places : j > i /\ cells[j].kind = "snapshot"]_view
+
+\* INV-04, TP-13  The live snapshot stays.
+LiveSnapshotStays ==
+    [][IsEntryStep /\ ~Renewed =>
+        \A i \in SealedAt : cells[i].kind = "snapshot" => \E j \in Places : j > i /\ cells[j].kind = "snapshot"]_view
+
+\* INV-05, PX-7  Human text stays where it is, unless the host compacts it away.
+HumanTextStays == [][IsPolicyStep => HumanAfter = SelectSeq(Settled(cells), LAMBDA cell : cell.kind = "human") \/ HumanAfter = HumanCells]_view
+
+\* INV-06, PX-2, PX-5  Up to the last entry nothing is changed by an entry.
+FrozenPrefixStays ==
+    [][IsEntryStep => SubSeq(cells', 1, Frozen) = SubSeq(cells, 1, Frozen)]_view
+
+\* PX-4  Entries are never changed, nested or reordered by the policy.
+EntriesNeverChange ==
+    [][IsEntryStep =>
+        \E i \in 0..Len(EntriesAfter) :
+            [j \in DOMAIN Entries |-> Tagged(Entries[j])] =
+            [j \in DOMAIN Entries |-> Tagged((SubSeq(EntriesAfter, 1, i - 1) \o SubSeq(EntriesAfter, i + 1, Len(EntriesAfter)))[j])]]_view
+
+\* INV-07, TP-33  When a step is entered, a second plan would be empty (folds count as written now).
+NothingIsLeftToSeal ==
+    [][label' = <<"entered">> /\ step = 1 /\ ~sealed => Segments = {}]_view
+
+\* INV-08, TP-22  An entry hides as many calls of an id as results.
+Count(sequence, id) ==
+    Cardinality({<<i, k>> \in (DOMAIN sequence) \X (1..CallCount) :
+                    k \in DOMAIN sequence[i].calls /\ sequence[i].calls[k] = id})
+Answered(sequence, id) == Cardinality({i \in DOMAIN sequence : \E k \in DOMAIN sequence[i].answers : sequence[i].answers[k] = id})
+PairsAreHiddenTogether ==
+    [][IsEntryStep => \A id \in Range(IdNames) : Count(SealedCells, id) = Answered(SealedCells, id)]_view
+
+\* INV-15  The newest turns stay raw, and the open turn is never touched.
+NewestTurnsStayRaw ==
+    [][IsEntryStep => \A i \in SealedAt : cells[i].owner <= largestEnded - Keep /\ cells[i].owner < turn]_view
+
+\* INV-16, CF-20  Seals happen in first steps only, and never in a step that the cap forbids.
+SealsInFirstStepsOnly == [][IsEntryStep => step = 1]_view
+CapIsKept == Cap >= 0 => ~(phase \in {"entered", "streaming"} /\ step > Cap)
+
+\* INV-17, RE-03  Behind an aborted signal the policy writes nothing.
+AbortedSignalWritesNothing == [][aborted /\ IsPolicyStep => label'[1] = "left"]_view
+
+\* PX-6, FD-03  Nothing that a request has shown is folded, and a fold changes one result in place.
+FoldsAreUnseen ==
+    [][label'[1] = "fold" =>
+        /\ Len(cells') = Len(cells)
+        /\ \E i \in Places : cells[i].uid = label'[2] /\ ~cells[i].seen /\ \A j \in Places \ {i} : cells'[j] = cells[j]]_view
+
+\* TP-12  What was written since the last turn/end is never sealed, snapshots apart.
+OnlySettledWorkIsSealed ==
+    [][IsEntryStep => \A i \in SealedAt : cells[i].kind \in {"assistant", "result"} => ~cells[i].late]_view
+
+\* TP-25  A warning is given once per session instance.
+WarnsOnce == [][label'[1] = "warned" => warned' # warned]_view
+
+\* A turn that may end ends: the policy always comes to its decision.
+FairPolicy == Spec /\ WF_vars(Policy)
+PolicyDecides == (phase = "sealing") ~> (phase # "sealing")
+
+(* What must be reachable. *)
+NeverTwoEntries == Len(Entries) < 2
+NeverSplitTurn == ~\E i, j \in Places : i < j /\ cells[i].kind = "entry" /\ cells[j].kind = "entry"
+                        /\ cells[i].uid[2] = "calls" /\ cells[j].uid[2] = "reply" /\ cells[i].uid[3] = cells[j].uid[3]
+NeverWarned == warned = {}
+NeverDeadSnapshotInEntry == ~\E i \in Places : cells[i].kind = "entry" /\ cells[i].uid[2] = "snapshot"
+NeverSnapshotBeforeEntry ==
+    ~\E i, j, k \in Places : i < j /\ cells[i].kind = "snapshot" /\ cells[j].kind = "entry" /\ cells[k].kind = "snapshot" /\ j < k
+NeverFolded == \A i \in Places : cells[i].uid[1] # "folded"
+NeverTornPlan == ~(phase = "idle" /\ \E i, j \in Places : i < j /\ cells[i].kind = "entry" /\ cells[j].kind = "assistant"
+                        /\ cells[i].owner = 0 /\ cells[j].owner < turn /\ left.resumes < Resumes)
 =============================================================================
