@@ -146,7 +146,7 @@ Settles == sessions' = Sessions /\ agents' = Agents
 
 (* C-TXN-A0, C-FAC-6: the factory slot is cleared when the provider is     *)
 (* gone; until then a create is told that the loop is not active.          *)
-NoFactory(verb) == Fiber(Provider) = "gone"
+NoFactory(verb) == verb # "create_now" /\ Fiber(Provider) = "gone"
 
 (* F1 to F9, in order.  Nothing is reserved (C-DUP-1), nothing is left.    *)
 Refusal(verb, id, owner, flaw) ==
@@ -160,13 +160,17 @@ Refusal(verb, id, owner, flaw) ==
     [] OwnerState(owner) # "active"             -> "inactive-owner"   \* F9
     [] OTHER                                    -> ""
 
-(* C-RES-2, C-ABT-2: before the load nothing is known of the session.      *)
-ResumeRefusal(owner, flaw) ==
+(* C-RES-2, C-ABT-2, C-RES-3: no backend, or a signal that keeps it        *)
+(* untouched; then the owners, for the load has an effect at the owner;    *)
+(* the load itself finds that the id is live (C-RES-6).                    *)
+ResumeRefusal(id, owner, flaw) ==
   CASE NoFactory("resume")           -> "no-factory"
     [] flaw = "no-persistence"       -> "no-persistence"
     [] flaw = "aborted"              -> "caller"
-    [] OwnerState(owner) # "active"  -> "inactive-owner"
+    [] OwnerState(owner) = "gone"    -> "inactive-owner"
     [] Fiber(Provider) # "active"    -> "provider"
+    [] OwnerState(owner) # "active"  -> "inactive-owner"
+    [] Occupied(sessions, id)        -> "live"
     [] OTHER                         -> ""
 
 Transaction(n, verb, id, owner) ==
@@ -181,7 +185,7 @@ Begin ==
   /\ Steps
   /\ LET n == Top.n
          verb == Top.x[1]  id == Top.x[2]  owner == Top.x[3]  flaw == Top.x[4]
-         refusal == IF verb = "resume" THEN ResumeRefusal(owner, flaw)
+         refusal == IF verb = "resume" THEN ResumeRefusal(id, owner, flaw)
                                        ELSE Refusal(verb, id, owner, flaw)
      IN IF refusal # ""
         THEN Leaves(<<"reject", n, refusal>>) /\ UNCHANGED core
@@ -199,11 +203,11 @@ Liveness(n) == IF Intact("liveness barrier") THEN M(n).reason ELSE ""
 
 (* C-RES-4: both owners are looked at again after the load; then A3.       *)
 LoadError(n, flaw, answer) ==
-  CASE answer = "deactivated"          -> M(n).reason
+  CASE M(n).reason # ""                -> M(n).reason
     [] answer = "missing"              -> "not-found"            \* C-RES-5
     [] Occupied(sessions, M(n).id)     -> "live"                 \* C-RES-6
     [] flaw = "options"                -> "options"
-    [] OTHER                           -> M(n).reason
+    [] OTHER                           -> ""
 
 Error ==
   LET n == Top.n IN
@@ -215,20 +219,16 @@ Error ==
            [] Top.x[1] = "deactivated" -> M(n).reason                                \* F14
            [] OTHER                    -> ""
     [] Top.at = "committed"         -> IF threw THEN "commit" ELSE Liveness(n)       \* F15, F16
-    [] Top.at = "live again"        -> ""
     [] Top.at = "session announced" -> IF threw /\ Intact("veto") THEN "created" ELSE Liveness(n)  \* F19, F20
     [] Top.at = "agent announced"   -> IF threw /\ Intact("veto") THEN "created" ELSE Liveness(n)  \* F21, F22
     [] Top.at = "noticed"           ->                                               \* F23, F24, F25
          IF threw /\ ~StartNoticeIsContained THEN "created" ELSE Liveness(n)
     [] OTHER                        -> ""
 
-Place ==
-  CASE Top.at = "built" /\ M(Top.n).verb = "create_now" -> "publish"
-    [] OTHER -> Top.at
-
 (* F17, F18: entering arbitrates, session first.                           *)
 EntryError ==
-  CASE Top.at \in {"committed", "built"} /\ Occupied(Sessions, M(Top.n).id) -> "session-exists"
+  CASE ~Intact("arbitration") -> ""
+    [] Top.at \in {"committed", "built"} /\ Occupied(Sessions, M(Top.n).id) -> "session-exists"
     [] Top.at = "session entered" /\ Occupied(Agents, M(Top.n).id)          -> "agent-exists"
     [] OTHER -> ""
 
@@ -364,12 +364,12 @@ ParkLive ==
 (* The error that the promise will get; C-SYN-3: a synchronous create      *)
 (* throws first and is rolled back behind its caller's back.               *)
 RejectNow ==
-  /\ Fails /\ M(Top.n).verb = "create_now"
+  /\ Fails /\ (M(Top.n).verb = "create_now" \/ ~Intact("rollback first"))
   /\ Steps /\ Settles /\ UNCHANGED fibers
   /\ members' = With([M(Top.n) EXCEPT !.public = "rejected"])
   /\ Notes(<<"reject", Top.n, Failure>>, Frame("teardown", Top.n, <<"">>))
 
-TearsDown == \/ Fails /\ M(Top.n).verb # "create_now"
+TearsDown == \/ Fails /\ M(Top.n).verb # "create_now" /\ Intact("rollback first")
              \/ Runs /\ Top.at = "teardown"
 Cause == IF Top.at = "teardown" THEN Top.x[1] ELSE Failure
 
@@ -383,7 +383,7 @@ Deactivate ==
 (* A rollback asks for the teardown like any owner.                        *)
 Begun(m) == [m EXCEPT !.begun = TRUE]
 MustCancel(m) == IsBuilt(m) /\ ~m.cancelled
-Cancelled(m) == [Begun(m) EXCEPT !.cancelled = TRUE, !.driver = IF @ = "latched" THEN "latched" ELSE @]
+Cancelled(m) == [Begun(m) EXCEPT !.cancelled = TRUE, !.driver = IF @ = "latched" THEN "shut" ELSE @]
 
 (* C-TDN-4: cancel with cause `disposed'; pending input goes, and with it  *)
 (* the wake that was kept for it.                                          *)
@@ -412,7 +412,12 @@ Unwind ==
      /\ Notes(<<"unwind", m.number>>,
               Frame("ask", m.number, <<"owner", "scope", cause>>))
 
-Mine(kind) == IF kind = "agent" THEN Holds(Agents, Top.n) ELSE Holds(Sessions, Top.n)
+Mine(kind) ==
+  IF ~Intact("exact object") THEN Occupied(IF kind = "agent" THEN Agents ELSE Sessions, M(Top.n).id) ELSE
+  IF kind = "agent" THEN Holds(Agents, Top.n) ELSE Holds(Sessions, Top.n)
+Holder(registry) ==
+  IF Intact("exact object") THEN Top.n
+  ELSE LET i == CHOOSE j \in DOMAIN registry : registry[j].id = M(Top.n).id IN registry[i].object
 Unscoped(m) == [m EXCEPT !.scope = IF @ = "unwinding" THEN "gone" ELSE @]
 
 (* C-TDN-8: the agent leaves first, and only the exact object (C-REGA-7).  *)
@@ -420,9 +425,9 @@ DetachAgent ==
   /\ Runs /\ Top.at = "unscoped" /\ Mine("agent")
   /\ Steps /\ UNCHANGED <<fibers, sessions>>
   /\ members' = With(Unscoped(M(Top.n)))
-  /\ agents' = Removed(agents, Top.n)
+  /\ agents' = Removed(agents, Holder(agents))
   /\ Notes(<<"detach", "agent", Top.n>>,
-           Frame(IF EntryOf(agents, Top.n).phase # "entered" \/ ~Intact("pairing")
+           Frame(IF EntryOf(agents, Holder(agents)).phase # "entered" /\ Intact("pairing")
                  THEN "agent detached" ELSE "agentless", Top.n, Top.x))
 
 (* C-REGA-9, C-RBK-5: paired with an announcement that began.              *)
@@ -431,16 +436,17 @@ AgentDisposed ==
   /\ Steps /\ UNCHANGED core
   /\ Notifies(<<"agent/disposed", Top.n>>, Frame("agentless", Top.n, Top.x))
 
-Agentless == Runs /\ (Top.at = "agentless" \/ (Top.at = "unscoped" /\ ~Mine("agent")))
+Agentless ==
+  Runs /\ (Top.at = "agentless" \/ (Top.at = "unscoped" /\ (~Mine("agent") \/ ~Intact("agent leaves first"))))
 
 (* C-TDN-9: now the id is free (C-ID-6).                                   *)
 DetachSession ==
   /\ Agentless /\ Mine("session")
   /\ Steps /\ UNCHANGED <<fibers, agents>>
   /\ members' = With(Unscoped(M(Top.n)))
-  /\ sessions' = Removed(sessions, Top.n)
+  /\ sessions' = Removed(sessions, Holder(sessions))
   /\ Notes(<<"detach", "session", Top.n>>,
-           Frame(IF EntryOf(sessions, Top.n).phase # "entered" \/ ~Intact("pairing")
+           Frame(IF EntryOf(sessions, Holder(sessions)).phase # "entered" /\ Intact("pairing")
                  THEN "session detached" ELSE "bare", Top.n, Top.x))
 
 SessionDisposed ==
@@ -572,11 +578,15 @@ ServiceProviderGone ==
   /\ fibers' = WithFiber(Provider, "gone")
   /\ Notes(<<"unloaded", Provider>>, Frame("providerless", Service, <<>>))
 
+(* The provider is being unloaded by somebody else: that is waited for.    *)
+ParkForProvider ==
+  /\ Runs /\ Top.at = "ticked" /\ Top.n = Service /\ Fiber(Provider) # "active"
+  /\ Steps /\ UNCHANGED core
+  /\ Parks(<<"unload", Service, <<>>>>, <<>>)
+
 (* C-INI-8: boundaries that are still open are drained.                    *)
 ParkBoundaries ==
-  /\ Runs
-  /\ \/ Top.at = "providerless"
-     \/ Top.at = "ticked" /\ Top.n = Service /\ Fiber(Provider) # "active"
+  /\ Runs /\ Top.at = "providerless"
   /\ Steps /\ UNCHANGED core
   /\ Parks(<<"boundaries">>, <<>>)
 
@@ -605,15 +615,20 @@ Return ==
   /\ Steps /\ UNCHANGED core
   /\ Leaves(Nothing)
 
-(* C-TDN-6, N-1, N-8: who may still be woken.                              *)
+(* C-TDN-6: a disposal bars the wake from being kept.  N-1: an unpublished *)
+(* agent keeps it.  C-INI-7, N-8: no run begins while the service closes.  *)
+(* Else an idle agent runs, also behind a disposal (R-40).                 *)
 Wake ==
   /\ Runs /\ Top.at = "wake"
   /\ Steps /\ UNCHANGED <<fibers, sessions, agents>>
   /\ LET m == M(Top.n) IN
      CASE m.driver = "shut" /\ m.cancelled -> Leaves(Nothing) /\ UNCHANGED members
-       [] m.driver = "shut" /\ ~m.cancelled ->
+       [] m.driver = "shut" /\ ~m.cancelled /\ Intact("driver gate") ->
             /\ members' = With([m EXCEPT !.driver = "latched"])
             /\ Notes(<<"latch", Top.n>>, Frame("return", Top.n, <<>>))
+       [] m.driver # "shut" /\ Fiber(Service) # "active" ->
+            /\ members' = IF ClosingWakeIsRefusedWhole THEN members ELSE With([m EXCEPT !.driver = "hung"])
+            /\ Leaves(<<"raise", "initiator-closed">>)
        [] OTHER ->
             /\ members' = With([m EXCEPT !.driver = "busy"])
             /\ Notifies(<<"running", Top.n>>, Frame("return", Top.n, <<>>))
@@ -664,6 +679,7 @@ AnnounceOtherAgent ==
 (* asked for during a dispatch or an append happens when it has unwound.   *)
 LeavingOf(registry) == EntryOf(registry, Top.n).leaving
 Unwound(registry) ==
+  Intact("deferral") =>
   LET entry == EntryOf(registry, Top.n) IN entry.phase # "announcing" /\ ~entry.appending
 
 DetachOther ==
@@ -686,11 +702,11 @@ DetachOther ==
 TellDisposed ==
   /\ Runs
   /\ Steps /\ UNCHANGED core
-  /\ \/ Top.at = "tell session" /\ Notifies(<<"session/disposed", Top.n>>, Frame("told", Top.n, Top.x))
-     \/ Top.at = "tell agent" /\ Notifies(<<"agent/disposed", Top.n>>, Frame("told", Top.n, Top.x))
+  /\ \/ Top.at = "tell session" /\ Notifies(<<"session/disposed", Top.n>>, Frame("session told", Top.n, Top.x))
+     \/ Top.at = "tell agent" /\ Notifies(<<"agent/disposed", Top.n>>, Frame("agent told", Top.n, Top.x))
 
 Told ==
-  /\ Runs /\ Top.at = "told"
+  /\ Runs /\ Top.at \in {"session told", "agent told"}
   /\ Steps /\ UNCHANGED core
   /\ Leaves(Top.x)
 
@@ -737,7 +753,8 @@ Step ==
   \/ DetachAgent \/ AgentDisposed \/ DetachSession \/ SessionDisposed
   \/ RollbackDone \/ ParkRollback \/ Reject \/ Gone
   \/ AskDeactivate \/ AskCancel \/ AnswerPromise \/ ParkScope \/ ParkUnload
-  \/ Closing \/ ParkTick \/ ClosingProvider \/ ServiceProviderGone \/ ParkBoundaries \/ Unloaded
+  \/ Closing \/ ParkTick \/ ClosingProvider \/ ServiceProviderGone \/ ParkForProvider \/ ParkBoundaries
+  \/ Unloaded
   \/ AbortSignal \/ Return \/ Wake \/ Rest \/ Escaped
   \/ RegisterSession \/ RegisterAgent \/ AnnounceOtherSession \/ AnnounceOtherAgent
   \/ DetachOther \/ TellDisposed \/ Told \/ Defer \/ Registered \/ AnnounceAgain \/ AppendRecord
@@ -758,7 +775,10 @@ Budgets ==
    disposals |-> Disposals, unloads |-> Unloads, wakes |-> Wakes, waits |-> Waits,
    registrations |-> Registrations, detaches |-> Detaches, appends |-> Appends,
    escapes |-> Escapes, stale |-> Stale, inner |-> Inner]
-Spent(budget) == Budgets[budget] - left[budget]
+SpentCreates == Creates - left.creates
+SpentRegistrations == Registrations - left.registrations
+SpentIds == Ids - left.ids
+SpentCallers == Callers - left.callers
 
 (* Whoever calls from a listener pays for that too.                        *)
 Entrance == IF Runs THEN <<"inner">> ELSE <<>>
@@ -772,25 +792,27 @@ Calls(operation, frame, price) ==
   /\ UNCHANGED <<core, threw, parked>>
 Call(operation, frame, price) == MayCall /\ Calls(operation, frame, price \o Entrance)
 
-NextObject == Spent("creates") + Spent("registrations") + 1
-KnownIds == 1 .. Spent("ids") + 1
-IdPrice(id) == IF id > Spent("ids") THEN <<"ids">> ELSE <<>>
+NextObject == SpentCreates + SpentRegistrations + 1
+KnownIds == 1 .. SpentIds + 1
+IdPrice(id) == IF id > SpentIds THEN <<"ids">> ELSE <<>>
 
-CallersFrom == 0 .. Spent("callers")
+CallersFrom == 0 .. SpentCallers
 CallOwners ==
   {<<"fiber", 2 + c>> : c \in {d \in CallersFrom : "caller" \in Owners /\ 2 + d < Len(fibers)}}
     \cup {<<"fiber", Provider>> : x \in {"provider"} \cap Owners}
     \cup {<<"agent", m.number>> : m \in {o \in members : "agent" \in Owners /\ IsBuilt(o)}}
 OwnerPrice(owner) ==
-  IF owner[1] = "fiber" /\ owner[2] = 2 + Spent("callers") THEN <<"callers">> ELSE <<>>
+  IF owner[1] = "fiber" /\ owner[2] = 2 + SpentCallers THEN <<"callers">> ELSE <<>>
 
 CallCreate ==
+  left.creates > 0 /\
   \E verb \in Verbs, id \in KnownIds, owner \in CallOwners, flaw \in Flaws :
     Call(<<verb, NextObject, id, owner, flaw>>,
          Frame("begin", NextObject, <<verb, id, owner, flaw>>),
          <<"creates">> \o IdPrice(id) \o OwnerPrice(owner))
 
 CallAbort ==
+  left.aborts > 0 /\
   \E m \in members :
     \/ /\ m.public = "pending" /\ m.reason = ""
        /\ Call(<<"abort", m.number>>, Frame("abort", m.number, <<>>), <<"aborts">>)
@@ -798,12 +820,14 @@ CallAbort ==
        /\ Call(<<"abort", m.number>>, Frame("abort", m.number, <<>>), <<"aborts", "stale">>)
 
 CallDispose ==
+  left.disposals > 0 /\
   \E m \in members :
     /\ "dispose" \in Requests /\ m.public = "resolved" /\ ~m.gone
     /\ Call(<<"dispose", m.number>>, Frame("ask", m.number, <<"teardown", "promise">>),
             IF m.begun THEN <<"disposals", "stale">> ELSE <<"disposals">>)
 
 CallRelease ==
+  left.disposals > 0 /\
   \E m \in members :
     /\ "release" \in Requests /\ ~m.begun
     /\ Call(<<"release", m.number>>, Frame("ask", m.number, <<"owner", "promise">>), <<"disposals">>)
@@ -812,18 +836,21 @@ Unloadable ==
   {f \in FiberNumbers :
      CASE f = Service  -> "agents" \in Fibers
        [] f = Provider -> "provider" \in Fibers
-       [] OTHER        -> "caller" \in Fibers /\ f - 2 < Spent("callers")}
+       [] OTHER        -> "caller" \in Fibers /\ f - 2 < SpentCallers}
 CallUnload ==
+  left.unloads > 0 /\
   \E f \in Unloadable :
     /\ Fiber(f) = "active"
     /\ Call(<<"unload", f>>, Frame("unload", f, <<>>), <<"unloads">>)
 
 CallWake ==
+  left.wakes > 0 /\
   \E m \in members :
     /\ m.driver \in {"shut", "idle"}
     /\ Call(<<"wake", m.number>>, Frame("wake", m.number, <<>>), <<"wakes">>)
 
 CallRegister ==
+  left.registrations > 0 /\
   \E kind \in Kinds, id \in KnownIds :
     Call(<<"register", kind, NextObject, id>>,
          Frame(IF kind = "session" THEN "register session" ELSE "register agent", NextObject, <<id>>),
@@ -831,6 +858,7 @@ CallRegister ==
 
 Registry(kind) == IF kind = "session" THEN sessions ELSE agents
 CallOthers ==
+  left.detaches > 0 /\
   \E kind \in Kinds : \E i \in DOMAIN Registry(kind) :
     LET n == Registry(kind)[i].object IN
     \/ Call(<<"announce_again", kind, n>>,
@@ -840,6 +868,7 @@ CallOthers ==
                Frame(IF kind = "session" THEN "withdraw session" ELSE "withdraw agent", n, <<>>), <<"detaches">>)
 
 CallAppend ==
+  left.appends > 0 /\
   \E i \in DOMAIN sessions :
     Call(<<"append", sessions[i].object>>, Frame("append", sessions[i].object, <<>>), <<"appends">>)
 
@@ -861,8 +890,8 @@ OpenDispatch ==
     [] Top.at \in {"session announced", "session registered"} -> "session/created"
     [] Top.at \in {"agent announced", "agent registered"}    -> "agent/created"
     [] Top.at = "noticed"                                    -> "agent/session-start"
-    [] Top.at = "agentless"                                  -> "agent/disposed"
-    [] Top.at = "bare"                                       -> "session/disposed"
+    [] Top.at \in {"agentless", "agent told"}                -> "agent/disposed"
+    [] Top.at \in {"bare", "session told"}                   -> "session/disposed"
     [] OTHER                                                 -> ""
 
 CallEscape ==
@@ -888,9 +917,15 @@ AnswerSetup(p, n) ==
   \/ /\ "deactivated" \in Setups /\ M(n).reason # ""
      /\ Answered(p, <<"deactivated">>, Frame("set up", n, <<"deactivated">>))
 
+(* C-RES-7: a resume that has its preparation keeps others of that id      *)
+(* waiting until it has published or is rolled back.                       *)
+Reserved(id) ==
+  Intact("reservation") /\
+  \E m \in members : m.verb = "resume" /\ m.id = id /\ m.scope # "none" /\ m.public = "pending"
+
 AnswerLoad(p, n) ==
-  \/ Answered(p, <<"loaded">>, Frame("loaded", n, Append(p.x, "loaded")))
-  \/ Answered(p, <<"missing">>, Frame("loaded", n, Append(p.x, "missing")))
+  \/ ~Reserved(M(n).id) /\ Answered(p, <<"loaded">>, Frame("loaded", n, Append(p.x, "loaded")))
+  \/ ~Reserved(M(n).id) /\ Answered(p, <<"missing">>, Frame("loaded", n, Append(p.x, "missing")))
   \/ M(n).reason # "" /\ Answered(p, <<"deactivated">>, Frame("loaded", n, Append(p.x, "deactivated")))
 
 Answer ==
@@ -900,22 +935,27 @@ Answer ==
     CASE what = "load"     -> AnswerLoad(p, n)
       [] what = "setup"    -> AnswerSetup(p, n)
       [] what = "live"     -> M(n).begun /\ Answered(p, <<"teardown">>, Frame("teardown", n, <<"">>))
-      [] what = "drain"    -> M(n).driver \notin {"busy", "hung"}
+      [] what = "drain"    -> (M(n).driver \notin {"busy", "hung"} \/ ~Intact("drain"))
                               /\ Answered(p, Done, Frame("drained", n, p.x))
-      [] what = "scope"    -> AllGone(p.point[3]) /\ Answered(p, Done, Frame("unscoped", n, p.x))
+      [] what = "scope"    -> (AllGone(p.point[3]) \/ ~Intact("children first")) /\ Answered(p, Done, Frame("unscoped", n, p.x))
       [] what = "rollback" -> Answered(p, Done, Frame("rejecting", n, p.x))
       [] what = "tick"     -> Answered(p, Done,
                                 IF n = Service THEN Frame("ticked", n, <<>>)
                                 ELSE Frame("ask", n, <<IF n = Provider THEN "provider" ELSE "owner", "unload", "self">>))
-      [] what = "unload"   -> (IF n = Provider THEN AllSettled(p.point[3]) ELSE AllGone(p.point[3]))
+      [] what = "unload" /\ n = Service -> Fiber(Provider) = "gone" /\ Answered(p, Done, Frame("providerless", n, <<>>))
+      [] what = "unload"   -> (IF n = Provider THEN AllSettled(p.point[3])
+                               ELSE AllGone(p.point[3]) \/ ~Intact("owner joins"))
                               /\ Answered(p, Done, Frame("unloaded", n, p.x))
       [] what = "boundaries" -> (\A m \in members : m.driver # "busy")
                               /\ Answered(p, Done, Frame("no boundaries", n, <<>>))
 
-Environment ==
+Called ==
   \/ CallCreate \/ CallAbort \/ CallDispose \/ CallRelease \/ CallUnload \/ CallWake
-  \/ CallRegister \/ CallOthers \/ CallAppend \/ CallRest \/ CallEscape
-  \/ Answer
+  \/ CallRegister \/ CallOthers \/ CallAppend
+Environment ==
+  \/ MayCall /\ (Runs => left.inner > 0) /\ Called
+  \/ Runs /\ CallEscape
+  \/ ~Runs /\ (CallRest \/ Answer)
 
 Init ==
   /\ fibers = [f \in 1 .. 2 + Callers |-> "active"]
@@ -926,7 +966,7 @@ Init ==
   /\ stack = <<>> /\ parked = {}
   /\ label = <<>>
 
-Next == Step \/ Environment
+Next == (Runs /\ Step) \/ Environment
 
 Spec == Init /\ [][Next]_vars
 =============================================================================
