@@ -63,7 +63,10 @@ IsBarred(c) ==
      \/ AnyDisposalBarsLatch /\ c.doomed
 
 (* L-WAKE-5, L-MNT-4, L-MNT-7: whether a latched wake is replayed.         *)
-LatchIsDue(c) == c.latch /\ (DisposalDropsLatch => ~IsBarred(c))
+LatchIsDue(c) ==
+  /\ Intact("latch is due")
+  /\ c.latch
+  /\ DisposalDropsLatch => ~IsBarred(c)
 
 -----------------------------------------------------------------------------
 (* Delivery: L-SEND-1 to L-SEND-5.                                         *)
@@ -123,7 +126,7 @@ JobCalled(c) == Parks(c, <<"maintenance">>, <<"job settled">>)
 
 (* The phase returns to idle, and then the latch is honoured.              *)
 JobSettled(c) ==
-  Goes(Active(c, "idle"), <<"replay", LatchIsDue(c)>>)
+  Goes(Active(c, IF Intact("job ends") THEN "idle" ELSE c.phase), <<"replay", LatchIsDue(c)>>)
 
 -----------------------------------------------------------------------------
 (* The driver run: L-DRV-1, L-PH-3, L-IDLE-3.                              *)
@@ -162,7 +165,7 @@ LeaveRun(c) == Gap(Closing(c), <<"retire">>)
 (* CW2: the check before the claim.                                        *)
 TurnOpened(c) ==
   LET opened == [c EXCEPT !.turn = @ + 1]
-  IN IF Aborted(c) THEN Goes(opened, <<"fail">>) ELSE Goes(opened, <<"propose", "next-turn">>)
+  IN IF Aborted(c) THEN Goes(opened, <<"fail">>) ELSE Goes(opened, <<"propose", IF Intact("prompt claimed") THEN "next-turn" ELSE "next-step">>)
 
 -----------------------------------------------------------------------------
 (* The proposal: claim, assembly, pre-step (section 8).                    *)

@@ -93,4 +93,9 @@ Waits(f) == f[1] = "project"
 OnlyRecordsChangeLists ==
   [][core' # core => \/ label'[1] = "append" /\ ObserversSeeSpliceDone
                      \/ Runs /\ Waits(Top.frame)]_vars
+
+(* L-IN-14, reachable: next-step is gone, next-turn is not, nobody heard.  *)
+HalfClaim ==
+  ~(/\ label # <<>> /\ label[1] = "refuse" /\ label[3] = "next-turn" /\ label[5] = 1 /\ label[7] = ""
+    /\ nextTurn # <<>> /\ nextStep = <<>> /\ left.messages = 0)
 =============================================================================
