@@ -85,7 +85,8 @@ Calls    == IF Row.label[2] = "assistant/message" THEN {Row.calls} ELSE BOOLEAN
 AnswerAt(i) ==
   LET point == parked[i].point
   IN CASE point[1] = "pre-step" ->
-            \/ \E many \in 0..Len(Row.batch) : Say(i, <<"enter", SubSeq(Row.batch, 1, many)>>)
+            \/ \E batch \in {point[2]} \cup {SubSeq(Row.batch, 1, many) : many \in 0..Len(Row.batch)} :
+                 Say(i, <<"enter", batch>>)
             \/ Row.rejects /\ Say(i, <<"reject">>)
             \/ Fails(i, <<"throws">>)
        [] point[1] = "prepare" ->
