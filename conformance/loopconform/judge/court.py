@@ -270,7 +270,7 @@ class Court:
         fired = [one for one in self._armed if one.fires(reply)]
         for armed in reversed(fired):  # the one that came first is asked last, and runs first
             self._armed.remove(armed)
-            self._ask(armed.id, armed.reaction.ops, reply.agent)
+            self._ask(armed.id, armed.reaction.ops, "" if armed.reaction.queued else reply.agent)
 
     def _ended(self, reply: Returned | Raised) -> None:
         op = self._asked(reply, "end")
