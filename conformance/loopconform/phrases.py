@@ -16,7 +16,8 @@ def phrase(request: Any) -> str:
     if isinstance(request, Do):
         return operations(request.ops)
     if isinstance(request, React):
-        return f"when the {_event(request.on)} is told, inside that dispatch: {operations(request.ops)}"
+        how = "in a task that is queued there" if request.queued else "inside that dispatch"
+        return f"when the {_event(request.on)} is told, {how}: {operations(request.ops)}"
     if isinstance(request, Plan):
         return f"the next hook at {_place(request)} answers {outcome(request.outcome)}"
     if isinstance(request, Veto):

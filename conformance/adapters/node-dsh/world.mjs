@@ -232,7 +232,10 @@ class World {
       return ++reaction.seen === (on.nth ?? 1)
     })
     this.reactions = this.reactions.filter((reaction) => !fired.includes(reaction))
-    for (const { id, ops } of fired) this.run(id, ops)
+    for (const { id, ops, queued } of fired) {
+      if (queued) queueMicrotask(() => this.alive && this.run(id, ops))
+      else this.run(id, ops)
+    }
   }
 
   watch(agent, signal) {
@@ -341,8 +344,8 @@ class World {
 
   // -- requests
 
-  react({ id, on, ops }) {
-    this.reactions.push({ id, on, ops, seen: 0 })
+  react({ id, on, ops, queued = false }) {
+    this.reactions.push({ id, on, ops, queued, seen: 0 })
   }
 
   plan({ gate, agent, key, outcome }) {

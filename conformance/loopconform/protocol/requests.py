@@ -56,11 +56,15 @@ class Do(Strict):
 
 
 class React(Strict):
-    """Operations to run inside a synchronous dispatch, once, when it comes."""
+    """Operations to run inside a synchronous dispatch, once, when it comes.
+
+    `queued`: not inside of it, but in a task that its listener queues: as soon as the runtime gets to it.
+    """
 
     verb: Literal["react"]
     on: On
     ops: tuple[Op, ...]
+    queued: bool = False
 
 
 class Plan(Strict):

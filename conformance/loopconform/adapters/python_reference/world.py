@@ -144,7 +144,13 @@ class World:
                 self.reactions.remove(armed)
                 fired.append(armed)
         for id, reaction, _ in fired:
-            self.run(id, reaction.ops)
+            if reaction.queued:
+                self.harness.agents.spawn(self._run_later, id, reaction.ops)
+            else:
+                self.run(id, reaction.ops)
+
+    async def _run_later(self, id: int, ops: Any) -> None:
+        self.run(id, ops)
 
     def _on_created(self, payload: Mapping[str, Any]) -> None:
         agent = payload["agent"]
