@@ -164,6 +164,24 @@ def failure(assembly: Assembly) -> Record | None:
     return None
 
 
+MALFORMED = "MALFORMED_RESPONSE"
+"""The code of an answer that a provider should not have given."""
+
+
+def call_ids_failure(content: Iterable[Record]) -> Record | None:
+    """The failure facts of an answer whose calls cannot be told apart, else `None` (RACE-23, S-LNT-67).
+
+    Results are paired with calls by id, so that each call of an answer needs one of its own.
+    """
+    ids = [call["id"] for call in tool_calls(content)]
+    for at, id in enumerate(ids):
+        if not isinstance(id, str) or not id:
+            return {"message": f"tool call {at + 1} of the answer has no id", "code": MALFORMED}
+        if id in ids[:at]:
+            return {"message": f"two tool calls of the answer have the id {id!r}", "code": MALFORMED}
+    return None
+
+
 def settle(assembly: Assembly) -> Settlement:
     """The content of the `assistant/message` of a stream that ended well (L-STR-4, L-STR-6, S-CHK-4).
 

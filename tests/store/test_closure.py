@@ -148,7 +148,6 @@ def test_every_log_the_harness_writes_it_resumes(
     anyio.run(play, session_format, script, [*todo, ("restart", None), ("settle", None)])
 
 
-@pytest.mark.xfail(reason="G1: the loop takes what an adapter calls a call id, also none or one that is taken")
 @pytest.mark.parametrize("session_format", [0, 4])
 @pytest.mark.parametrize("ids", [("",), ("c1", "c1")], ids=["empty", "twice"])
 def test_ids_of_calls_that_an_adapter_gets_wrong(session_format: int, ids: tuple[str, ...]) -> None:

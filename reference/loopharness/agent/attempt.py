@@ -52,6 +52,7 @@ class Attempts:
         self._chunks: list[TimedChunk] = []
         self._sources: list[int] = []
         self._settlement: stream.Settlement | None = None
+        self._failure: FrozenDict = freeze({})
 
     # -- await points
 
@@ -122,14 +123,12 @@ class Attempts:
 
     async def recover(self, turn: int, step: int, signal: Signal) -> Answer:
         """`W: agent/request-error` may ask for another attempt (L-ERR-1, L-ERR-2)."""
-        failure = stream.failure(self._assembly)
-        assert failure is not None, "recovery is offered for provider failures only"
         policy = None if self._prepared is None else self._prepared.retry_policy
         payload = {
             "turn": turn,
             "step": step,
             "provider": self.header["config"]["provider"],
-            "failure": failure,
+            "failure": self._failure,
             "retryPolicy": policy,
             "signal": signal,
         }
@@ -230,16 +229,26 @@ class Attempts:
     def _end(self, signal: Signal) -> Answer:
         failure = stream.failure(self._assembly)
         if failure is not None:
-            self._agent.failure = LlmError.of(failure)
-            return ("end", "failure", False, self._visible())
+            return self._failed(failure)
         try:
-            self._settlement = stream.settle(self._assembly)
+            settlement = stream.settle(self._assembly)
         except stream.AssemblyError as error:
             self._agent.failure = error
             return ("throws", self._visible())
-        finish = self._settlement.finish["kind"]
+        if self._agent.law.adapter_call_ids_are_checked:
+            failure = stream.call_ids_failure(settlement.content)
+            if failure is not None:
+                return self._failed(failure)
+        self._settlement = settlement
+        finish = settlement.finish["kind"]
         visible = signal.aborted and self._visible()
         return ("end", "max-tokens" if finish == "max-tokens" else "stop", bool(self.calls), visible)
+
+    def _failed(self, failure: Record) -> Answer:
+        """The attempt has failed; whoever recovers gets these facts (L-STR-11)."""
+        self._failure = freeze(dict(failure))
+        self._agent.failure = LlmError.of(self._failure)
+        return ("end", "failure", False, self._visible())
 
     def _visible(self) -> bool:
         return bool(stream.settle_interrupted(self._assembly).content)
