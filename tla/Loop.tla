@@ -2,13 +2,18 @@
 (***************************************************************************)
 (* The whole loop, seen by a bystander, refines AgentLoop.                 *)
 (*                                                                         *)
+(* Here the tools of a step are one await point of the driver; LoopBatch   *)
+(* puts the scheduler in its place.                                        *)
+(*                                                                         *)
 (* The bystander reads labels and nothing else: the records of the log,    *)
 (* the live events, and what somebody called or answered.  So no claim     *)
 (* here is judged by the field of the machine that it is about.            *)
 (***************************************************************************)
 EXTENDS MCDriver
 
-CONSTANT FailedBatchIsCompleted  \* law: a failed batch still records every result (VD-40, S-LIF-7)
+CONSTANTS
+  FailedBatchIsCompleted,  \* law: a failed batch still records every result (VD-40, S-LIF-7)
+  BatchCalls               \* how many calls an answer with tool calls has
 
 VARIABLE seen
 loopView == <<view, seen>>
@@ -50,8 +55,9 @@ SeeRecord(s, l) ==
     [] l[2] = "user/message" -> [s EXCEPT !.fate[l[3]] = "entered"]
     [] l[2] = "assistant/message" ->
          [s EXCEPT !.asking = FALSE,
-                   !.owed = IF l[3] = "settled" /\ s.calls THEN 1 ELSE 0,
+                   !.owed = IF l[3] = "settled" /\ s.calls THEN BatchCalls ELSE 0,
                    !.maxed = @ \/ (l[3] = "settled" /\ s.finish = "max-tokens")]
+    [] l[2] = "tool/result" -> [s EXCEPT !.owed = @ - 1]
     [] l[2] = "assistant/attempt" -> [s EXCEPT !.asking = FALSE]
     [] OTHER -> s
 
