@@ -86,7 +86,7 @@ def test_the_example_program(server: Server, workspace: Path) -> None:
     assert "delegate" not in json.dumps(script.log()[1]["body"]["tools"])
 
 
-def test_a_question_is_answered_by_the_next_line(
+def test_a_question_is_answered_by_the_next_line_and_taken_back_by_ctrl_c(
     server: Server, file: Path, workspace: Path, terminals: list[Terminal]
 ) -> None:
     script = server.script(
@@ -95,6 +95,8 @@ def test_a_question_is_answered_by_the_next_line(
         call("edit", path="log.txt", old="3.1", new="3.0"),
         call("command", command="cat log.txt; echo \x1b[2J"),
         "Done.",
+        call("write", path="new.txt", content="x"),
+        "Here I am.",
     )
     at = chat(terminals, script, "--out", file, "--tools", workspace)
     at.expect("> ")
@@ -114,27 +116,19 @@ def test_a_question_is_answered_by_the_next_line(
     at.expect('<- Error: the user rejected tool "command"')
     at.expect("Done.")
     at.expect("> ")
-    at.type("/quit\n")
-    assert at.end() == 0
-    assert [data["outcome"] for data in records(file, "approval/decided")] == ["allowed-once", "rejected"]
-    assert (workspace / "log.txt").read_text().count("pressure 3.0") == 3
-
-
-def test_ctrl_c_takes_a_question_back(server: Server, file: Path, workspace: Path, terminals: list[Terminal]) -> None:
-    script = server.script(call("write", path="new.txt", content="x"), "Here I am.")
-    at = chat(terminals, script, "--out", file, "--tools", workspace)
-    at.expect("> ")
     at.type("Write.\n")
     at.expect("ne[v]er: ")
-    at.type(CTRL_C)
+    at.type(CTRL_C)  # takes the question back
     at.expect("[turn ended: aborted]")
     at.expect("> ")
     at.type("y\n")
     at.expect("Here I am.")
     at.type("/quit\n")
     assert at.end() == 0
-    assert [data["outcome"] for data in records(file, "approval/decided")] == ["cancelled"]
+    outcomes = [data["outcome"] for data in records(file, "approval/decided")]
+    assert outcomes == ["allowed-once", "rejected", "cancelled"]
     assert not (workspace / "new.txt").exists()
+    assert (workspace / "log.txt").read_text().count("pressure 3.0") == 3
 
 
 def test_a_command_ends_with_the_program(
