@@ -47,7 +47,7 @@ Edited ==
   \/ EditWithMessage(<<"splice", "next-step", -1, 1, <<NextMessage>>>>)
 
 Operations ==
-  \/ \E target \in {"next-step", "next-turn"}, wakeup \in BOOLEAN : SendMessage(target, wakeup)
+  \/ left.messages > 0 /\ \E target \in {"next-step", "next-turn"}, wakeup \in BOOLEAN : SendMessage(target, wakeup)
   \/ \E cause \in {"user", "disposed"}, keep \in BOOLEAN : CancelAll(cause, keep)
   \/ RunMaintenance
   \/ left.edits > 0 /\ Edited

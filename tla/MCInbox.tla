@@ -59,21 +59,26 @@ Step == Runs /\ Perform(Spoken(core, Top.frame), Free, Becomes)
 AnyPending == Range(core.nextTurn) \cup Range(core.nextStep)
 InOrder == core.nextTurn \o core.nextStep
 
-Environment ==
-  \/ \E target \in Targets :
-       \/ AppendMessage(target)
-       \/ PrependMessage(target)
-       \/ ExchangeLast(target)
-       \/ InsertTwice(target)
-       \/ Take(target)
-       \/ \E message \in AnyPending : InsertPending(target, message) \/ ExchangeFirst(target, message)
-       \/ \E start \in Starts, count \in Counts : OddSplice(target, start, count)
+(* The budget is asked first, so that TLC need not try what nobody can pay.*)
+Sends(target) == AppendMessage(target) \/ PrependMessage(target) \/ ExchangeLast(target)
+
+EditsOf(target) ==
+  \/ InsertTwice(target)
+  \/ \E message \in AnyPending : InsertPending(target, message) \/ ExchangeFirst(target, message)
+  \/ \E start \in Starts, count \in Counts : OddSplice(target, start, count)
+
+EditsByName ==
   \/ \E message \in AnyPending \cup {NextMessage} :
        \/ RemoveMessage(message)
        \/ ReplaceMessage(message, message, Edits1)
        \/ ReplaceMessage(message, NextMessage, <<"edits", "messages">>)
   \/ \E i \in 2..Len(InOrder) : ReplaceMessage(InOrder[1], InOrder[i], Edits1)
   \/ ClearInbox
+
+Environment ==
+  \/ left.messages > 0 /\ \E target \in Targets : Sends(target)
+  \/ \E target \in Targets : Take(target)
+  \/ left.edits > 0 /\ ((\E target \in Targets : EditsOf(target)) \/ EditsByName)
 
 Next == Step \/ (Environment /\ Same)
 
