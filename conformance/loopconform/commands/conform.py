@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from loopconform.cli import version
+from loopconform.commands.conform_levels import commands
 from loopconform.protocol.case import BadCase, Case, load_cases
 from loopconform.runner import report
 from loopconform.runner.channel import REFERENCE, opener
@@ -215,3 +216,7 @@ def _write(run: Run, style: str, output: Path | None) -> None:
         click.echo(text, nl=False)
     else:
         output.write_text(text, encoding="utf-8")
+
+
+for _level in commands(_write):
+    command.add_command(_level)
