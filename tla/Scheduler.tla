@@ -232,7 +232,6 @@ MayThrow == Label = "throw" \/ (MustRaise /\ Drained /\ ~MayComplete)
 
 \* Every effect of the lane takes along what the segment has learnt.
 Effect ==
-    /\ Steps
     /\ cut' = (cut \/ SeesAbort)
     /\ failure' = Failure
     /\ slots' = Slots
@@ -285,10 +284,10 @@ Abort ==
 \* T-402, L-TOOL-3  The first call of a group is classified once; every other one immediately before its start.
 ParkClassify(c) ==
     /\ label' = <<"park", "classify", c>>
-    /\ Effect
     /\ c = Unstarted
     /\ \/ MayFill /\ Label # "begin" /\ Park(<<"classify", c, "again">>)
        \/ MayBeginGroup /\ Park(<<"classify", c, "first">>)
+    /\ Effect
     /\ UNCHANGED left
 
 AnswerClassify(c, answer) ==
@@ -306,9 +305,9 @@ ClassifyThrows(c) ==
 \* T-403, L-SET-4  The cap is read once per group.
 ParkCap ==
     /\ label' = <<"park", "cap">>
-    /\ Effect
     /\ Label = "cap"
     /\ Park(<<"cap">>)
+    /\ Effect
     /\ UNCHANGED left
 
 AnswerCap(size) ==
@@ -329,26 +328,26 @@ MayStart(c) == c = Unstarted /\ (frame = <<"call", c>> \/ (MayFill /\ Label = "b
 \* L-TOOL-5, INV-S2  A start is recorded first; so is the first half of a synthetic pair (L-TOOL-15, T-409).
 AppendCall(c) ==
     /\ label' = <<"append", "tool/call", c>>
-    /\ Effect
     /\ \/ MayStart(c) /\ GoOn(<<"prepare", c>>, "log")
        \/ MaySkip /\ c = Unstarted /\ GoOn(<<"pair", c>>, "log")
+    /\ Effect
     /\ UNCHANGED <<point, left>>
 
 RefuseCall(c) ==
     /\ label' = <<"refuse", "tool/call", c>>
-    /\ Effect
     /\ MayStart(c) \/ (MaySkip /\ c = Unstarted)
     /\ GoOn(<<"threw", "tool/call", c>>, "closed")
     /\ Pay("failure")
+    /\ Effect
     /\ UNCHANGED point
 
 \* T-302, L-TOOL-17  Under an aborted signal only the arguments are looked at; else policy, approval and guards.
 ParkPrepare(c, what) ==
     /\ label' = <<"park", "prepare", c, what>>
-    /\ Effect
     /\ frame = <<"prepare", c>>
     /\ what = (IF aborted THEN "arguments" ELSE "policy")
     /\ Park(<<"prepare", c, what>>)
+    /\ Effect
     /\ UNCHANGED left
 
 AnswerPrepare(c, what, answer) ==
@@ -369,9 +368,9 @@ PrepareThrows(c, what) ==
 
 NotifyExecute(c) ==
     /\ label' = <<"notify", "tools/execute", c>>
-    /\ Effect
     /\ Dispatching /\ frame[2] = c
     /\ GoOn(<<"started", c>>, "live")
+    /\ Effect
     /\ UNCHANGED <<point, left>>
 
 \* The dispatch begins; the lane does not wait for it (T-404).
@@ -434,18 +433,18 @@ BodyRejects(c) ==
 \* A settlement finds the lane busy.
 LeaveReturn ==
     /\ label' = <<"leave", "return", "null">>
-    /\ Effect
     /\ Label = "bystander"
     /\ GoOn(Nothing, "closed")
+    /\ Effect
     /\ UNCHANGED <<point, left>>
 
 \* The lane has nothing to do before a body settles.
 LeaveWait ==
     /\ label' = <<"leave", "wait">>
-    /\ Effect
     /\ \/ Rests /\ Live # {}
        \/ MustRaise /\ ~Drained
     /\ GoOn(Nothing, "closed")
+    /\ Effect
     /\ UNCHANGED <<point, left>>
 
 (***************************************************************************)
@@ -459,9 +458,9 @@ Committing(c, outcome, post) ==
 
 ParkFinalise(c, outcome) ==
     /\ label' = <<"park", "finalise", c, outcome>>
-    /\ Effect
     /\ Committing(c, outcome, TRUE)
     /\ Park(<<"finalise", c, outcome>>)
+    /\ Effect
     /\ UNCHANGED left
 
 AnswerFinalise(c, outcome, answer) ==
@@ -484,12 +483,12 @@ Finalised(c, outcome, answer) ==
 \* INV-S14  One notification per call that entered the executor.  A final result comes here at once (INV-S15).
 NotifyResult(c, outcome) ==
     /\ label' = <<"notify", "tools/result", c, outcome>>
-    /\ Effect
     /\ \/ /\ Label = "finalised" /\ frame[2] = c
           /\ LET result == Finalised(c, frame[3], frame[4])
              IN  result[1] = outcome /\ GoOn(<<"notice", c>> \o result, "live")
        \/ /\ Committing(c, outcome, FALSE)
           /\ GoOn(<<"notice", c, outcome, FALSE, FALSE>>, "live")
+    /\ Effect
     /\ UNCHANGED <<point, left>>
 
 \* L-TOOL-10, L-TOOL-19  A record of what was published; abort and failure no longer change it.
@@ -503,29 +502,29 @@ Completes(c, outcome) ==
 
 AppendResult(c, outcome) ==
     /\ label' = <<"append", "tool/result", c, outcome>>
-    /\ Effect
     /\ \/ /\ Publishes(c, outcome)
           /\ GoOn(<<"recorded", c, frame[4], frame[5]>>, "log")
        \/ /\ Pairs(c, outcome)
           /\ GoOn(<<"skip", c>>, "log")
        \/ /\ Completes(c, outcome)
           /\ GoOn(<<"complete", c>>, "log")
+    /\ Effect
     /\ UNCHANGED <<point, left>>
 
 RefuseResult(c, outcome) ==
     /\ label' = <<"refuse", "tool/result", c, outcome>>
-    /\ Effect
     /\ \/ (Publishes(c, outcome) \/ Pairs(c, outcome)) /\ GoOn(<<"threw", "tool/result", c>>, "closed")
        \/ Completes(c, outcome) /\ GoOn(<<"throw">>, "closed")
     /\ Pay("failure")
+    /\ Effect
     /\ UNCHANGED point
 
 \* T-313, L-TOOL-8  The contexts of a result follow it into the next-step inbox, before the next result.
 ParkContexts(c) ==
     /\ label' = <<"park", "contexts", c>>
-    /\ Effect
     /\ Label = "recorded" /\ frame[2] = c /\ frame[4]
     /\ Park(<<"contexts", c>>)
+    /\ Effect
     /\ UNCHANGED left
 
 AnswerContexts(c) ==
@@ -545,19 +544,19 @@ ContextsThrow(c) ==
 \* L-TOOL-13, T-406  An aborted batch returns like any other; the loop looks at the signal after step/end.
 Leave(answer) ==
     /\ label' = <<"leave", answer>>
-    /\ Effect
     /\ BatchIsOver
     /\ answer = (IF Concluded THEN "concluded" ELSE "continue")
     /\ GoOn(Nothing, "closed")
+    /\ Effect
     /\ UNCHANGED <<point, left>>
 
 \* L-TOOL-21, INV-S11
 LeaveThrows(part, c) ==
     /\ label' = <<"leave", "throws", <<part, c>>>>
-    /\ Effect
     /\ MayThrow
     /\ Failure = <<part, c>>
     /\ GoOn(Nothing, "closed")
+    /\ Effect
     /\ UNCHANGED <<point, left>>
 
 -----------------------------------------------------------------------------
@@ -575,7 +574,8 @@ Init ==
     /\ left = [abort |-> Aborts, failure |-> Failures]
     /\ label = <<>>
 
-Lane ==
+\* Whatever the lane does, it does when its listeners are done.
+Lane == Steps /\
     \/ ParkCap \/ LeaveWait \/ LeaveReturn
     \/ \E answer \in {"concluded", "continue"} : Leave(answer)
     \/ \E c \in Call :
@@ -600,10 +600,11 @@ Surroundings ==
 Failing ==
     \/ CapThrows
     \/ \E c \in Call :
-        \/ ClassifyThrows(c) \/ RefuseCall(c) \/ Lose(c) \/ BodyRejects(c) \/ ContextsThrow(c)
+        \/ ClassifyThrows(c) \/ Lose(c) \/ BodyRejects(c) \/ ContextsThrow(c)
         \/ \E what \in {"arguments", "policy"} : PrepareThrows(c, what)
         \/ \E outcome \in Outcomes : FinaliseThrows(c, outcome)
-        \/ \E outcome \in Outcomes \cup Unfinished : RefuseResult(c, outcome)
+        \/ Steps /\ RefuseCall(c)
+        \/ Steps /\ \E outcome \in Outcomes \cup Unfinished : RefuseResult(c, outcome)
 
 Next == Lane \/ Surroundings \/ Abort \/ Failing
 
