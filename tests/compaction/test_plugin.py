@@ -520,3 +520,63 @@ async def test_m_701_the_count_of_a_stored_session_is_taken_up() -> None:
         header, events = talk.agent.session.header, tuple(talk.agent.session.events)
     async with conversation(session_format=4, header=header, events=events) as talk:
         assert compaction.install(talk.harness).size(talk.agent.session) == size == 909
+
+
+# -- settings: each of them makes a difference (K55) ----------------------------------------------------------------
+
+DEFAULTS: dict[str, Any] = {"retain_tokens": 5, "prune": False}
+
+
+async def outcome(caplog: pytest.LogCaptureFixture, **settings: Any) -> tuple[int, int, list[str]]:
+    """One long turn, one short one under pressure: brackets, results shortened, and the last request."""
+    answers = text("Sum.")
+    script = (tool_calls(("c1", "look", {}), usage=(300, 10)), text("One.", usage=(900, 10)))
+    async with conversation(*script, always=answers, session_format=4, facts=WINDOW) as talk:
+        compaction.install(talk.harness, Settings(**{**DEFAULTS, **settings}))
+        talk.tool("look", lambda execution: "look " * 100)
+        said(talk, LONG)
+        said(talk, "second")
+        await talk.idle()
+        ends = [data for data in talk.records("compaction/end") if "error" not in data]
+        results = talk.records("tool/result")
+        caps = [request["maxTokens"] for request in talk.adapter.requests if "purpose" in request]
+        return len(ends), len(results) - 1, [*shown(talk.adapter.requests[-1]), *map(str, caps)]
+
+
+KEYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "auto": ({}, {"auto": False}),
+    "threshold_ratio": ({}, {"threshold_ratio": 0.95}),
+    "retain_ratio": ({"retain_tokens": None, "retain_ratio": 0.01}, {"retain_tokens": None, "retain_ratio": 0.3}),
+    "retain_tokens": ({}, {"retain_tokens": 150}),
+    "max_tokens": ({}, {"max_tokens": 77}),
+    "compaction_retries": ({"threshold_ratio": 0.01, "retain_ratio": 0}, {"threshold_ratio": 0.01, "retain_ratio": 0,
+                                                                       "compaction_retries": 0}),
+    "prune": ({}, {"prune": True, "prune_budget": 100, "prune_head": 20, "prune_tail": 10}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", KEYS)
+async def test_m_703_k55_every_setting_is_read(key: str, caplog: pytest.LogCaptureFixture) -> None:
+    one, other = KEYS[key]
+    assert await outcome(caplog, **one) != await outcome(caplog, **other)
+
+
+async def test_m_703_settings_for_one_route_come_first() -> None:
+    async with conversation(always=text("Yes.", usage=(900, 9)), facts=WINDOW, session_format=4) as talk:
+        compaction.install(talk.harness, SMALL_TAIL, overrides={"mock/m1": Settings(auto=False)})
+        said(talk, LONG)
+        said(talk, "second")
+        await talk.idle()
+        assert not talk.records("compaction/start")
+
+
+async def test_m_703_no_repair_where_none_is_allowed() -> None:
+    async with compacting(text("One."), OVERFLOW, settings=Settings(max_overflow_retries=0), session_format=4) as (
+        talk,
+        _,
+    ):
+        said(talk, LONG)
+        said(talk, "second")
+        await talk.idle()
+        assert talk.ends() == ["completed", "error"]
+        assert not talk.records("compaction/start")
