@@ -174,7 +174,7 @@ Seal ==
 IsSealed == ~MaySeal \/ (Unwarned = {} /\ Segments = {})
 
 \* FD-01, FD-03, PX-6, TP-41  After the seal: each long result that no request has shown.
-Unfolded == {i \in Places : cells[i].kind = "result" /\ cells[i].long /\ (~cells[i].seen \/ ~Guarded("exposure"))}
+Unfolded == {i \in Places : cells[i].kind = "result" /\ cells[i].long /\ ~cells[i].seen}
 
 Fold ==
     /\ MayPlan
