@@ -78,7 +78,7 @@ Eligible(i) ==
     /\ i > Frozen \/ ~Guarded("frozen prefix")
     /\ cells[i].owner >= 1
     /\ cells[i].owner <= largestEnded - Keep \/ ~Guarded("turn limit")
-    /\ \/ cells[i].kind \in {"assistant", "result"} /\ (~cells[i].late \/ ~Guarded("settled"))
+    /\ \/ cells[i].kind \in {"assistant", "result"} /\ ~cells[i].late
        \/ cells[i].kind = "snapshot" /\ (~IsLive(i) \/ ~Guarded("live snapshot"))
        \/ cells[i].kind = "human" /\ ~Guarded("human text")
 
