@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from loopconform.tla.archive import archive_for
 from loopconform.tla.parse import States
 from loopconform.tla.values import Value
 
@@ -144,6 +145,9 @@ def run(
     with tempfile.TemporaryDirectory(prefix="loopspec-tlc-") as private:
         # Runs that share a directory for temporary files or states break each other.
         command = [str(java()), "-XX:+UseParallelGC", f"-Xmx{heap}", f"-Djava.io.tmpdir={private}"]
+        archive = archive_for(java(), other_jar or jar())
+        if archive is not None:
+            command.append(f"-XX:SharedArchiveFile={archive}")
         if small:
             command.append("-XX:TieredStopAtLevel=1")
         if library is not None:

@@ -50,6 +50,7 @@ LOADED = (
     bound("loaded", 0, creates=2, ids=1, callers=1, aborts=1, disposals=1),
 )
 CHOSEN: dict[str, tuple[Choices, Bound]] = {
+    "deep": (PLANS["refusals"].choices, PLANS["refusals"].bound.changed(disposals=2)),
     "one": ONE,
     "two": TWO,
     "loaded": LOADED,
@@ -77,7 +78,7 @@ SUBJECT = Subject(
     system=_system,
     bounds={name: _constants(*one) for name, one in CHOSEN.items()},
     quick="two",
-    deep="single",
+    deep="deep",
     fields=(
         core(
             "fibers",
