@@ -168,6 +168,19 @@ TellClaimed(c, turn, rest, batch, then) ==
                 <<"tell claimed", Tail(rest), batch, then>>)
 
 -----------------------------------------------------------------------------
+(* L-IN-16: a new driver replays the records of the log, in their order    *)
+(* and without telling anybody.  L-IN-17: it refuses one that does not fit *)
+(* the lists that the records before it have made.                         *)
+
+CanReplay(lists, target, start, count, inserted) ==
+  LET list == Pending(lists, target)
+  IN /\ start + count <= Len(list)
+     /\ Distinct(Spliced(list, start, count, inserted) \o Pending(lists, Other(target)))
+
+Replayed(lists, target, start, count, inserted) ==
+  WithPending(lists, target, Spliced(Pending(lists, target), start, count, inserted))
+
+-----------------------------------------------------------------------------
 (* The rules of an inbox by frame; `turn' is the number of the turn that   *)
 (* claims.                                                                 *)
 

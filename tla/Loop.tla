@@ -32,12 +32,12 @@ Blank ==
 
 (* A record of the inbox: who went, who came.                              *)
 SeeSplice(s, target, start, count, inserted, outcome) ==
-  LET list  == IF target = "next-step" THEN s.steps ELSE s.turns
-      gone  == Range(SubSeq(list, start + 1, start + count))
-      after == Spliced(list, start, count, inserted)
+  LET before == [nextStep |-> s.steps, nextTurn |-> s.turns]
+      gone   == Range(SubSeq(Pending(before, target), start + 1, start + count))
+      after  == Replayed(before, target, start, count, inserted)
   IN [s EXCEPT
-        !.steps = IF target = "next-step" THEN after ELSE @,
-        !.turns = IF target = "next-turn" THEN after ELSE @,
+        !.steps = after.nextStep,
+        !.turns = after.nextTurn,
         !.prompts = IF target = "next-turn" /\ outcome = "" THEN @ + count ELSE @,
         !.fate = [m \in Sent |-> IF IsIn(inserted, m) THEN "pending"
                                  ELSE IF m \in gone THEN "taken" ELSE @[m]]]
@@ -132,6 +132,12 @@ IdsAreDistinct == Distinct(nextTurn \o nextStep)
 Mutating == \E i \in 1..Len(stack) : stack[i].frame[1] = "project"
 ListsAreTheirRecords == Mutating \/ (nextStep = seen.steps /\ nextTurn = seen.turns)
 
+(* L-IN-17: the records that are written can be replayed.                  *)
+RecordsReplay ==
+  [][(label'[1] = "append" /\ label'[2] = "agent/inbox/spliced")
+     => CanReplay([nextStep |-> seen.steps, nextTurn |-> seen.turns],
+                  label'[3], label'[4], label'[5], label'[6])]_loopVars
+
 (* LI-23: who is idle has closed everything.                               *)
 IdleIsBalanced == Quiet => seen.openTurn = 0 /\ seen.openStep = 0 /\ seen.status = "idle"
 
@@ -162,13 +168,15 @@ NoEmptyReplay ==
 NestedRun == ~(Len(stack) = 2 /\ stack[1].frame[1] = "replay" /\ stack[1].frame[2]
                /\ label = <<"notify", "agent/status", "running">>)
 (* LR-030: a late wake is replayed.                                        *)
-Replayed == ~(Runs /\ Top.frame[1] = "run started" /\ seen.lastTurn > 0 /\ seen.due)
+LateWakeRuns == ~(Runs /\ Top.frame[1] = "run started" /\ seen.lastTurn > 0 /\ seen.due)
 (* LR-052: the batch of a turn that is cancelled at once is lost.          *)
 LostBatch == ~(Quiet /\ \E m \in Sent : seen.fate[m] = "claimed" /\ seen.lastStep = 0)
 (* LR-092, LR-084: a wake that came before a rejection or failure parks.   *)
 ParkedWake == ~(Quiet /\ seen.woken /\ nextTurn # <<>> /\ seen.lastTurn > 0)
-(* LR-177: max-tokens, then tools: the results stay unanswered.            *)
-Unanswered == ~(seen.maxed /\ label[1] = "answer" /\ label[2] = <<"tools">> /\ seen.openTurn # 0)
+(* LR-177, L-TURN-11: after a step of max-tokens the results of a later     *)
+(* one are not answered: an answer is owed, and the turn is about to end.  *)
+Unanswered == ~(/\ Runs /\ Top.frame[1] = "step closed" /\ Top.frame[2] = "" /\ Top.window = "log"
+                /\ seen.maxed /\ nextStep = <<>> /\ signal = "")
 (* CW19: the next turn of a run never opens.                               *)
 NeverOpened == ~(Runs /\ seen.lastTurn > 0 /\ seen.openTurn = 0 /\ phase = "running" /\ closing
                  /\ seen.cause # "" /\ label[1] = "answer")
