@@ -38,7 +38,7 @@ VARIABLES
     mounted,        \* the policy is there
     left,           \* what the host may still do
     sealed,         \* the plan of this pre-step has been carried out: it is made once, before its first record (TP-09)
-    exposing,       \* the last turn was broken off: a new process takes its results for shown (FD-02)
+    exposing,       \* the last turn was broken off, so that a new process takes its long results for shown (FD-02)
     label           \* the label of the last move; read by nobody
 
 tape == <<cells, largestEnded, aborted, warned>>
@@ -208,7 +208,7 @@ Exposes(sequence) == [i \in DOMAIN sequence |-> [sequence[i] EXCEPT !.long = FAL
 \* `how` tells whether the end exposes what it left (FD-02).
 Ends(sequence, how) ==
     /\ cells' = Settled(sequence)
-    /\ exposing' = (how = "broken off")
+    /\ exposing' = (how = "broken off" /\ left.resumes > 0 /\ \E i \in DOMAIN sequence : sequence[i].long /\ ~sequence[i].seen)
     /\ largestEnded' = Max({largestEnded, turn})
     /\ aborted' = FALSE
     /\ phase' = "idle" /\ step' = 0 /\ pending' = <<>> /\ openCalls' = <<>>
