@@ -158,6 +158,9 @@ class Court:
         """Operations that run in one tick: inside the dispatch just reported for one agent, or as soon as may be."""
         if not self._announced:
             self._begin_unannounced(ops)
+        for at, op in enumerate(ops):
+            if op.op == "dispose" and not self.creation.handle_is_live(op.agent):
+                self.book.vain.add((id, at))
         for agent, judge in self.loops.items():
             mine = self._ops_of(id, ops, agent)
             if mine and agent == inside:
@@ -203,6 +206,9 @@ class Court:
             for judge in self.loops.values():
                 judge.settle(reply)
             self.creation.settle(reply)
+            for agent, judge in self.loops.items():
+                if self.creation.is_left_alone(agent):
+                    judge.stays()
         elif isinstance(reply, Ok) and reply.id in self._ticks():
             for judge in self.loops.values():
                 judge.done(reply.id)
@@ -253,7 +259,10 @@ class Court:
         return Found(Fault(reply.agent, reason, clause, "", "", ("nothing of this agent",), shown(reply), (), self._at))
 
     def _begin(self, agent: str) -> LoopJudge:
+        before = self.loops.get(agent)
         judge = self.loops[agent] = LoopJudge(self.book, self.law, agent, self.machine)
+        if before is not None:
+            judge.ghosts = [*before.ghosts, *before.standing()]
         for op in self._settings:
             judge.tools_changed(lambda facts, op=op: with_settings(facts, op))
         for what, id in self._waiting.pop(agent, ()):
@@ -285,6 +294,9 @@ class Court:
                 judge.waiting_idle.add((reply.id, reply.op))
             if isinstance(reply, Returned) and op.op == "maintenance":
                 judge.jobs.add((reply.id, reply.op))
+        if op.op == "unload" and op.fiber == "agents":
+            for judge in self.loops.values():
+                judge.moves.closing = True
         self.creation.ended(reply)
 
     def _asked(self, reply: Any, what: str) -> Any:
@@ -305,6 +317,9 @@ class Court:
                 judge.idle(reply)
             return
         self.creation.promise(reply)
+        if isinstance(reply, Rejected) and op.op == "create" and op.agent in self._composed:
+            self._composed.discard(op.agent)
+            self.loops.pop(op.agent, None)
         if op.op == "dispose" and not self._announced:
             self.loops.pop(op.agent, None)
 

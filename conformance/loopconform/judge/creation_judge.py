@@ -17,7 +17,8 @@ from loopspec import creation
 from loopspec.creation import MACHINE, is_gated
 from loopspec.kernel.machine import Machine
 from loopspec.profile import Law
-from loopspec.transaction import Creation
+from loopspec.registry import holder
+from loopspec.transaction import Creation, find
 
 CREATION_EVENTS = frozenset(
     ("session/created", "session/disposed", "agent/created", "agent/session-start", "agent/disposed")
@@ -57,6 +58,17 @@ class CreationJudge:
             self._change(lambda life: life._replace(frames=(*life.frames, Frame(id, mine))))
         else:
             self._change(lambda life: life._replace(blocks=(*life.blocks, Block(id, mine))))
+
+    def handle_is_live(self, agent: str) -> bool:
+        """The handle of this id that was given out last is that of the agent which is there now."""
+        number, id = self.lives.handles.get(agent, 0), self.lives.id(agent)
+        return number > 0 and any(holder(life.config.core, "session", id) == number for life in self.points)
+
+    def is_left_alone(self, agent: str) -> bool:
+        """Nobody has asked for the end of the agent that is there now."""
+        core = [life.config.core for life in self.points]
+        members = [find(one, holder(one, "session", self.lives.id(agent))) for one in core]
+        return all(t is not None and not t.reason for t in members)
 
     def plan(self, id: int) -> None:
         """The outcome of an arrival."""

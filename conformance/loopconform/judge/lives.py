@@ -175,12 +175,17 @@ class Lives:
                 for _, after in self._outcomes(life, ("unwind", self.name(number), "")):
                     yield HIDDEN, self._settled(after, ("unwound", number))
         for index, (point, _) in enumerate(life.config.parked):
-            if point[0] == "drain" and self.name(point[1]) in self.working:
+            if point[0] == "drain" and self._works(core, point[1]):
                 continue
             for answer in answers(core, point):
                 for after in self._given(life, point, answer):
                     config = self.machine.resume(after.config, answer, index)
                     yield HIDDEN, after._replace(config=config)
+
+    def _works(self, core: Creation, number: int) -> bool:
+        """Whether the job of an agent stands at its gate: of the one that holds the id, not of another attempt."""
+        name = self.name(number)
+        return name in self.working and holder(core, "session", self.id(name)) == number
 
     def _given(self, life: Life, point: Effect, answer: Answer) -> Iterator[Life]:
         """How an answer can come about here: at once, or as the outcome of a hook."""
@@ -253,12 +258,15 @@ class Lives:
     def ran(self, life: Life, agent: str) -> Iterator[Life]:
         """The status of an agent became `running`: its driver has been started, and nothing bars it (N-1, N-7)."""
         t = self._live(life, agent)
-        if t is None or t.driver not in ("idle", "busy"):
+        if t is None:
             return
-        if t.driver == "busy":
+        if t.driver == "busy" or (t.driver == "drained" and not life.config.core.law.disposed_agent_is_silent):
             yield life
-        elif may_call(life.config):
-            yield self._through(life, ("wake", t.number))
+        elif t.driver == "idle" and may_call(life.config):
+            woken = self._through(life, ("wake", t.number))
+            started = self._live(woken, agent)
+            if started is not None and started.driver in ("busy", "hung"):
+                yield woken
 
     def rested(self, life: Life, agent: str) -> Iterator[Life]:
         """The status became `idle`."""

@@ -35,6 +35,8 @@ class LoopJudge:
         """How many records the log has; unknown behind records that nobody was told of."""
         self.waiting_idle: set[tuple[int, int]] = set()
         self.jobs: set[tuple[int, int]] = set()
+        self.ghosts: list[Place] = []
+        """Hooks of an agent of the same id that has left its registries without having come to rest (C-OWN-10)."""
 
     # -- what is asked
 
@@ -70,6 +72,12 @@ class LoopJudge:
         """Somebody has asked for the end of whatever owns this agent."""
         self.points = frozenset(
             point._replace(doomed="perhaps") if point.doomed == "no" else point for point in self.points
+        )
+
+    def stays(self) -> None:
+        """Nobody has asked for the end of this agent after all."""
+        self.points = frozenset(
+            point._replace(doomed="no") if point.doomed == "perhaps" else point for point in self.points
         )
 
     def published(self) -> None:
@@ -189,7 +197,7 @@ class LoopJudge:
         still = [point for point in closed if self.moves.is_settled(point)]
         shown = tuple(sorted((one.gate, one.key) for one in reply.parked if one.agent == self.agent))
         shown = tuple(place for place in shown if place[0] not in ("setup", "load", "unwind", "flush"))
-        after = [point for point in still if self._standing(point) == shown and not self._unreported(point)]
+        after = [point for point in still if self._is_shown(point, shown) and not self._unreported(point)]
         if not after:
             raise explain.missed(self, closed, still, shown, reply)
         snapshot = reply.agents.get(self.agent)
@@ -201,8 +209,23 @@ class LoopJudge:
         self._promises(after, reply)
         self.points = frozenset(after)
 
-    def _standing(self, point: Point) -> tuple[Place, ...]:
-        return tuple(sorted(point.arrived))
+    def _is_shown(self, point: Point, shown: tuple[Place, ...]) -> bool:
+        """Exactly the hooks that stand here are parked; ghosts may be."""
+        left = list(shown)
+        for place in point.arrived:
+            if place not in left:
+                return False
+            left.remove(place)
+        ghosts = list(self.ghosts)
+        for place in left:
+            if place not in ghosts:
+                return False
+            ghosts.remove(place)
+        return True
+
+    def standing(self) -> list[Place]:
+        """Where a hook stands, in some explanation."""
+        return sorted({place for point in self.points for place in point.arrived})
 
     def _unreported(self, point: Point) -> bool:
         """A hook stands at a gate that holds, and nobody said so."""

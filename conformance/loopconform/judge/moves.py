@@ -33,7 +33,7 @@ from loopconform.judge.points import (
 )
 from loopspec import scheduler, stream
 from loopspec.attempt import aborted
-from loopspec.driver import Driver
+from loopspec.driver import Driver, is_quiet
 from loopspec.kernel.machine import Answer, Config, Effect, Operation, log_is_locked
 from loopspec.loop import Composition, Loop, batch_runs, log_is_busy, runs
 from loopspec.scheduler import Batch
@@ -57,6 +57,8 @@ class Moves:
     def __init__(self, book: Book, machine: Composition) -> None:
         self.book = book
         self.machine = machine
+        self.closing = False
+        """The initiator scope is closing: no driver starts (C-INI-7)."""
         self.unpublished = False
         """The session is in no registry: what is appended to it is published nowhere (C-REGS-6)."""
 
@@ -77,7 +79,9 @@ class Moves:
             yield from self._answers(point)
 
     def is_settled(self, point: Point) -> bool:
-        """Nothing can happen any more without a release or a request."""
+        """Nothing can happen any more without a release or a request. A disposal that only may come is none."""
+        if point.doomed == "perhaps":
+            point = point._replace(doomed="no")
         return next(self.of(point), None) is None and not point.frames and not point.blocks
 
     # -- operations
@@ -120,7 +124,7 @@ class Moves:
             start, count = (WORDS[n] if isinstance(n, str) else n for n in (op.start, op.delete_count))
             inserted = tuple(self.book.number(id) for id in op.messages)
             yield from self._call(point, ("splice", op.target, start, count, inserted))
-        elif kind == "dispose" and point.doomed != "yes":
+        elif kind == "dispose" and point.doomed != "yes" and (top.request, top.ops[top.next]) not in self.book.vain:
             yield from self._call(point._replace(doomed="yes"), ("cancel", "disposed", False))
         elif kind == "append":
             yield from self._append(point, op.type)
@@ -146,6 +150,12 @@ class Moves:
     def _call(self, point: Point, operation: Operation) -> Iterator[Step]:
         if not self.machine.may_call(point.loop):
             return
+        law = point.loop.driver.core.law
+        may_be_drained = (point.doomed == "yes" or self.unpublished) and is_quiet(point.loop.driver)
+        may_be_drained = may_be_drained and operation[:2] != ("cancel", "disposed")
+        if law.disposed_agent_is_silent and may_be_drained:
+            # N-7: whether it has been drained by now is the creation judge's affair.
+            yield HIDDEN, _ended_at_once(point, ("raise", "disposed"))
         loop = self.machine.call(point.loop, operation)
         if len(loop.driver.stack) == len(point.loop.driver.stack):  # it waits for the log
             yield HIDDEN, _ended_at_once(point._replace(loop=loop), RETURNED)
@@ -189,7 +199,21 @@ class Moves:
 
     # -- steps of the machine
 
+    def _boundary(self, point: Point) -> Point:
+        """C-REE-6, N-8  A closing scope refuses the start of a driver: before anything of it, or after its status."""
+        stack = point.loop.driver.stack
+        if not self.closing or not stack:
+            return point
+        core, label = point.loop.driver.core, stack[-1].frame[0]
+        whole = core.law.closing_wake_is_refused_whole
+        if (label == "wake" and core.phase == "idle") if whole else label == "open_turn":
+            top = stack[-1]._replace(frame=("refused",))
+            driver = point.loop.driver._replace(stack=(*stack[:-1], top))
+            return point._replace(loop=point.loop._replace(driver=driver))
+        return point
+
     def _steps(self, point: Point) -> Iterator[Step]:
+        point = self._boundary(point)
         move, after = self.machine.step(point.loop)
         verb, effect = move.verb, move.effect
         if verb == "append":

@@ -115,6 +115,8 @@ class Book:
         self.releases: dict[int, Release] = {}
         self.plans: dict[int, Plan] = {}
         self.vetoes: dict[int, Veto] = {}
+        self.vain: set[tuple[int, int]] = set()
+        """Disposals by a handle whose agent has ended before: they concern no live agent."""
         self._numbers: dict[str, int] = {}
         self._names: dict[int, str] = {}
 

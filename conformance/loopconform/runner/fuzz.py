@@ -10,16 +10,25 @@ from loopconform.runner.channel import AdapterError, now
 from loopconform.runner.play import Player
 from loopconform.runner.results import Result
 from loopconform.runner.walk import Walk
+from loopconform.runner.walk_lives import LifeWalk
 from loopspec.profile import PROFILES
 
 LENGTH = 30
 """Steps of a program, each followed by a settle."""
 
 
-def walk_case(player: Player, seed: str, profile: str, session_format: int, length: int = LENGTH) -> Result:
-    """One random program, played while it is made; its result carries it as a case."""
+def walk_case(
+    player: Player, seed: str, profile: str, session_format: int, length: int = LENGTH, lives: bool = False
+) -> Result:
+    """One random program, played while it is made; its result carries it as a case.
+
+    `lives`: about creation and teardown of several agents; otherwise about the loop of one.
+    """
     hello = player.greet()
-    walk = Walk(random.Random(seed), hello, session_format, length)
+    chance = random.Random(seed)
+    walk: Walk | LifeWalk = Walk(chance, hello, session_format, length)
+    if lives:
+        walk = LifeWalk(chance, hello, session_format, length, reuse=profile == "seed")
     program = [walk.opening]
 
     def requests() -> Iterator[object]:
@@ -38,10 +47,12 @@ def walk_case(player: Player, seed: str, profile: str, session_format: int, leng
 def fuzz(
     player: Player, seed: int, profile: str, session_format: int, seconds: float, most: int | None = None
 ) -> Iterator[Result]:
-    """Random programs until the time is over or `most` were played. Raises `AdapterError` when it cannot be started."""
+    """Random programs, every third about lives, until the time is over or `most` were played.
+
+    Raises `AdapterError` when it cannot be started."""
     until, number = now() + seconds, 0
     while now() < until and (most is None or number < most):
-        yield walk_case(player, f"{seed}.{number}", profile, session_format)
+        yield walk_case(player, f"{seed}.{number}", profile, session_format, lives=number % 3 == 2)
         number += 1
 
 

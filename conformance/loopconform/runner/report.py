@@ -29,10 +29,10 @@ def write_text(run: Run, console: Console) -> None:
         console.print(f"… and {len(bad) - SHOWN} more", highlight=False)
     for sentence in run.stale:
         console.print(f"[red]stale[/red] {escape(sentence)}", highlight=False, soft_wrap=True)
-    table = Table(box=None, padding=(0, 2))
-    table.add_column("area")
+    table = Table(box=None, padding=(0, 1))
+    table.add_column("area", no_wrap=True)
     for verdict in VERDICTS:
-        table.add_column(verdict, justify="right")
+        table.add_column(verdict.replace("_", "\n"), justify="right", no_wrap=True)
     areas = sorted({result.case.area for result in run.results})
     for area in areas:
         counts = [sum(1 for r in run.results if r.case.area == area and r.verdict == v) for v in VERDICTS]

@@ -102,6 +102,13 @@ class Gates:
                 return True
         return False
 
+    def abandon(self) -> None:
+        """Let everybody go, now and later: the world is thrown away, and clean-up work cannot be cancelled."""
+        self.holds = {}
+        self._plans = []
+        for standing in list(self._standing):
+            self._leave(standing)
+
     def parked(self) -> tuple[Parked, ...]:
         """Who stands where."""
         return tuple(

@@ -120,6 +120,8 @@ class Server:
     async def _close(self) -> None:
         """Throw the world away, whatever state it is in."""
         self._generation += 1
+        if self._world is not None:
+            self._world.gates.abandon()
         self._world = None
         if self._scope is not None:
             self._scope.cancel()
