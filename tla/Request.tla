@@ -124,8 +124,9 @@ ParkRequest ==
     /\ Is("begin") /\ ~Check
     /\ label' = <<"park", "request">> \o Seed
     /\ derived' = messages
+    /\ config' = Options /\ marks' = <<>> /\ window' = 0 /\ bound' = 0
     /\ Park(<<"request", Seed>>)
-    /\ UNCHANGED <<aborted, step, headed, log, left, config, marks, window, bound, repaired, Scenery, Told0>>
+    /\ UNCHANGED <<aborted, step, headed, log, left, repaired, Scenery, Told0>>
 
 OtherProvider(provider) == IF provider = "a" THEN "b" ELSE "a"
 Wishes(seed) ==
