@@ -29,7 +29,8 @@ def main() -> int:
     files: dict[str, list[Case]] = defaultdict(list)
     dropped: list[Dropped] = []
     rules: set[tuple[str, str]] = set()
-    for made in Generator().run():
+    generator = Generator()
+    for made in generator.run():
         if isinstance(made, Kept):
             family, story = made.case.id.split("/")[:2]
             files[f"{family}-{story}.json"].append(made.case)
@@ -41,6 +42,10 @@ def main() -> int:
         wrong = [name for name, text in texts.items() if (GRID / name).read_text(encoding="utf-8") != text]
         print(f"{len(texts)} files, {len(wrong)} differ" + "".join(f"\n  {name}" for name in wrong))
         return 1 if wrong else 0
+    for case in load_cases([path for path in (HOME / "cases").iterdir() if path != GRID]):
+        if "seed" in case.profiles:
+            rules |= generator.rules_of(case)
+    generator.player.close()
     GRID.mkdir(parents=True, exist_ok=True)
     for old in set(GRID.glob("*.json")) - {GRID / name for name in texts}:
         old.unlink()

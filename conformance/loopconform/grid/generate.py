@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import product
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 from loopconform.cli import version
@@ -62,7 +62,7 @@ def _area_of_creation(story: Scenario, operation: str) -> Area:
 
 FAMILIES: tuple[Family, ...] = (
     Family(
-        "loop", scenarios.SCENARIOS, scenarios.OPERATIONS, scenarios.PAIRED, scenarios.PAIRED_SCENARIOS, False, _area_of
+        "loop", scenarios.STORIES, scenarios.OPERATIONS, scenarios.PAIRED, scenarios.PAIRED_SCENARIOS, False, _area_of
     ),
     Family(
         "life", creations.STORIES, creations.OPERATIONS, creations.PAIRED, ("create", "woken"), True, _area_of_creation
@@ -87,22 +87,37 @@ class Generator:
                     found = list(places(self.player, story, family.creates, _shell))
                     fresh = [place for place in found if place.where != "inside" or place not in known]
                     known.update(found)
+                    alone = self._tried(family, story, Place("alone"), ())
+                    yield alone
+                    usual = alone.rules if isinstance(alone, Kept) else frozenset()
                     for place in fresh:
                         for names in _choices(family, story, place):
-                            made = self._tried(family, story, place, names)
-                            text = made.case.hash if isinstance(made, Kept) else ""
-                            if not text or text not in seen:
+                            made = self._tried(family, story, place, names, usual)
+                            if isinstance(made, Kept):
+                                text = repr(made.case.program)
+                                if text in seen:
+                                    continue
                                 seen.add(text)
-                                yield made
+                            yield made
         finally:
             self.player.close()
 
-    def _tried(self, family: Family, story: Scenario, place: Place, names: tuple[str, ...]) -> Kept | Dropped:
-        id = f"{family.name}/{story.name}/{place.slug}/{'-then-'.join(names)}"
+    def rules_of(self, case: Case) -> Rules:
+        """The rules that speak while a case of somebody else's is judged under the seed law."""
+        self.ear.clear()
+        with self.ear.listening():
+            self.player.play(case, case.profiles[0])
+        return self.ear.rules()
+
+    def _tried(
+        self, family: Family, story: Scenario, place: Place, names: tuple[str, ...], usual: Rules = frozenset()
+    ) -> Kept | Dropped:
+        """One program; its clauses are those of the rules that do not speak in the story alone (`usual`)."""
+        id = "/".join([family.name, story.name, place.slug, *(["-then-".join(names)] if names else [])])
         ops = [family.operations[name] for name in names]
         requests = program(story, place, ops, family.creates)
-        area = family.area(story, names[-1])
-        about = f"{' then '.join(names)}, {place.words}: {story.title}"
+        area = family.area(story, names[-1]) if names else story.area
+        about = f"{' then '.join(names)}, {place.words}: {story.title}" if names else story.title
         profiles: tuple[Profile, ...] = ("seed", "dsh-0.1.7") if story.session_format else ("seed", "dsh-0.1")
         case = Case(id=id, title=about, area=area, clauses=(), profiles=profiles, spec=version(), program=requests)
         ended: set[tuple[int, int]] = set()
@@ -120,15 +135,28 @@ class Generator:
         if any((at, op) not in ended for at in reacting for op in range(len(ops))):
             return Dropped(id, "the place does not come, or comes only once")
         rules = self.ear.rules()
-        return Kept(case.model_copy(update={"clauses": clauses_of(rules)}), rules)
+        new = rules - usual or frozenset((book, name) for book, name in rules if name in names)
+        return Kept(case.model_copy(update={"clauses": clauses_of(new)}), rules)
 
 
 def _choices(family: Family, story: Scenario, place: Place) -> Iterator[tuple[str, ...]]:
     """The operations to try at a place: each alone, and in some stories two in both orders."""
     first = story is family.stories[0]
-    yield from ((name,) for name in (family.operations if first else family.paired))
-    if story.name in family.paired_stories and (place.where != "inside" or place.name in PAIRED_PLACES):
-        yield from product(family.paired, repeat=2)
+    unnamed = NAMELESS.get(place.name, ()) if family.creates else ()
+    pairs = story.name in family.paired_stories and (place.where != "inside" or place.name in PAIRED_PLACES)
+    alone = product(family.operations if first else family.paired)
+    for names in chain(alone, product(family.paired, repeat=2) if pairs else ()):
+        if not any(name in unnamed for name in names):
+            yield names
+
+
+NAMELESS = {
+    "setup": ("dispose", "followup", "append", "cancel", "when-idle"),
+    "session/created": ("dispose",),
+    "agent/created": ("dispose",),
+    "agent/session-start": ("dispose",),
+}
+"""What cannot be asked for in a creation: the creator has no handle yet, and during setup not even an agent."""
 
 
 PAIRED_PLACES = (

@@ -14,12 +14,13 @@ ROUNDS = 2
 
 
 class Place(NamedTuple):
-    """Where something happens: `before` the story or `after` it, `inside` a dispatch, or `at` a gate.
+    """Where something happens: `before` the story or `after` it, `inside` a dispatch, or `at` a gate; or nothing
+    happens at all, and the story is told `alone`.
 
     `kind` and `name` are those of the dispatch (`record` or `live`), or the gate's; `nth` counts them.
     """
 
-    where: Literal["before", "after", "inside", "at"]
+    where: Literal["alone", "before", "after", "inside", "at"]
     kind: str = ""
     name: str = ""
     nth: int = 1
@@ -27,7 +28,7 @@ class Place(NamedTuple):
     @property
     def slug(self) -> str:
         """A piece of a case's id."""
-        if self.where in ("before", "after"):
+        if self.where in ("alone", "before", "after"):
             return self.where
         name = self.name.replace("/", "-")
         number = f"-{self.nth}" if self.nth > 1 else ""
@@ -36,7 +37,7 @@ class Place(NamedTuple):
     @property
     def words(self) -> str:
         """The same in words."""
-        if self.where in ("before", "after"):
+        if self.where in ("alone", "before", "after"):
             return f"{self.where} it"
         count = "" if self.nth == 1 else f" number {self.nth}"
         return f"inside {self.name}{count}" if self.where == "inside" else f"at the gate {self.name}"
@@ -100,7 +101,7 @@ def _keys(story: Scenario, gate: str) -> tuple[str, ...]:
     if gate.startswith("tool"):
         found = []
         for plan in story.plans:
-            block = plan["outcome"].get("chunk", {}).get("block", {})
+            block = plan.get("outcome", {}).get("chunk", {}).get("block", {})
             if block.get("type") == "tool-call":
                 found.append(block["id"])
         return tuple(found)

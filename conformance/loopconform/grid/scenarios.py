@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from loopconform.protocol.case import Area
@@ -134,6 +135,54 @@ SCENARIOS: tuple[Scenario, ...] = (
         gates=TOOL_GATES,
     ),
 )
+
+VETOED = (
+    "agent/inbox/spliced",
+    "turn/start",
+    "step/start",
+    "user/message",
+    "request/header",
+    "request/context",
+    "assistant/chunk",
+    "assistant/message",
+    "step/end",
+    "turn/end",
+)
+"""Records of a plain turn; each is refused once."""
+
+OUTCOMES: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("tool-pre", "throws", {}),
+    ("tool-pre", "deny", {}),
+    ("tool", "throws", {}),
+    ("tool", "success", {"concludes": True}),
+    ("tool-post", "throws", {}),
+    ("tool-post", "block", {}),
+    ("tool-post", "accept", {"contexts": ["m6"]}),
+)
+"""How a tool call may come out otherwise."""
+
+
+def veto(record: str) -> Json:
+    """The next record of this type is refused."""
+    return {"verb": "veto", "record": record}
+
+
+def variants() -> Iterator[Scenario]:
+    """The plain turn with one record refused, and the tool call with another outcome or a record refused."""
+    for record in VETOED:
+        name = record.replace("/", "-")
+        yield Scenario(f"refused-{name}", f"a turn whose {record} is refused once", "turn", (ASK,), (veto(record),))
+    calls = tool_answer(("c1", "p"), ("c2", "p"))
+    for record in ("tool/call", "tool/result"):
+        name = record.replace("/", "-")
+        plans = (*calls, veto(record))
+        yield Scenario(f"refused-{name}", f"a batch whose {record} is refused", "tools", (ASK,), plans, (PARALLEL,))
+    for gate, kind, fields in OUTCOMES:
+        plans = (*calls, plan(gate, kind, **fields))
+        yield Scenario(f"{gate}-{kind}", f"{gate} comes out as {kind}", "tools", (ASK,), plans, (PARALLEL,))
+
+
+STORIES: tuple[Scenario, ...] = (*SCENARIOS, *variants())
 
 OPERATIONS: dict[str, Json] = {
     "followup": {"op": "followup", "message": "m7"},
