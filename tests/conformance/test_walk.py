@@ -27,6 +27,17 @@ def test_the_reference_explains_itself(backend: str) -> None:
         player.close()
 
 
+def test_lives_explain_themselves() -> None:
+    """Creation and teardown of several agents, with the same ids again and again."""
+    player = Player(opener("python-reference"))
+    try:
+        for number in range(10):
+            result = walk_case(player, f"lives {number}", "seed", 0, 15, lives=True)
+            assert result.verdict == "PASS", (number, result.fault, result.reason)
+    finally:
+        player.close()
+
+
 def test_the_same_seed_is_the_same_program() -> None:
     player = Player(opener("python-reference"))
     try:

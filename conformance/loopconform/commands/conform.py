@@ -147,6 +147,7 @@ def smoke(ctx: click.Context, adapter: str, profile: str, backend: Any, timeout:
 @click.option(
     "--keep", type=click.Path(path_type=Path), metavar="FILE", help="Write the shortest failing case to FILE."
 )
+@click.option("--lives", is_flag=True, help="About creation and teardown of several agents, not about one loop.")
 @_backend
 @_timeout
 @click.pass_context
@@ -158,6 +159,7 @@ def fuzz_command(
     programs: int | None,
     profile: str,
     session_format: str,
+    lives: bool,
     keep: Path | None,
     backend: Any,
     timeout: float,
@@ -167,7 +169,7 @@ def fuzz_command(
     played: list[Result] = []
     console = Console()
     try:
-        for result in fuzz(player, seed, profile, int(session_format), seconds, programs):
+        for result in fuzz(player, seed, profile, int(session_format), seconds, programs, lives):
             played.append(result)
             if result.verdict != "PASS":
                 played[-1] = _failed(player, result, keep, console)

@@ -175,8 +175,6 @@ class CreationJudge:
         closed = list(self.points)
         after = [life for life in closed if (outcome, number) in life.outcomes]
         self._keep(closed, after, reply, f"create-now may not have {outcome} here", "C-SYN-1")
-        if isinstance(reply, Returned):
-            self.lives.handles[op.agent] = number
 
     def _refused(self, closed: list[Life], key: tuple[int, int], reply: Any) -> None:
         number = self.lives.numbers[key]

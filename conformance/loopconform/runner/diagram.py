@@ -4,13 +4,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from loopconform.runner.results import Message, Result
 
 QUIET = ("ok",)
+ANSWERS = ("returned", "raised", "settled", "fulfilled", "rejected")
 LONGEST = 90
 MOST = 80
+
+
+class Arrow(NamedTuple):
+    """One message of a sequence diagram. `answers`: it answers a request, rather than telling something."""
+
+    who: Literal["suite", "adapter"]
+    answers: bool
+    words: str
+
+
+def arrows(transcript: Sequence[Message]) -> list[Arrow]:
+    """The messages of a transcript that say something, each in a few words."""
+    found: list[Arrow] = []
+    for message in transcript:
+        body = message.body
+        if message.who == "suite":
+            found.append(Arrow("suite", False, request_words(body).strip()))
+        elif body["type"] not in QUIET:
+            found.append(Arrow("adapter", body["type"] in ANSWERS, reply_words(body).strip()))
+    return found
 
 
 def mermaid(result: Result) -> str:
@@ -29,12 +50,9 @@ def mermaid(result: Result) -> str:
 
 
 def _message(message: Message) -> Iterator[str]:
-    body = message.body
-    if message.who == "suite":
-        yield f"S->>A: {_safe(request_words(body))}"
-    elif body["type"] not in QUIET:
-        arrow = "A-->>S" if body["type"] in ("returned", "raised", "settled", "fulfilled", "rejected") else "A->>S"
-        yield f"{arrow}: {_safe(reply_words(body))}"
+    for arrow in arrows([message]):
+        sign = "S->>A" if arrow.who == "suite" else "A-->>S" if arrow.answers else "A->>S"
+        yield f"{sign}: {_safe(arrow.words)}"
 
 
 def request_words(body: dict[str, Any]) -> str:

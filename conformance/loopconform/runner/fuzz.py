@@ -45,14 +45,20 @@ def walk_case(
 
 
 def fuzz(
-    player: Player, seed: int, profile: str, session_format: int, seconds: float, most: int | None = None
+    player: Player,
+    seed: int,
+    profile: str,
+    session_format: int,
+    seconds: float,
+    most: int | None = None,
+    lives: bool = False,
 ) -> Iterator[Result]:
-    """Random programs, every third about lives, until the time is over or `most` were played.
+    """Random programs, about one agent's loop or about lives, until the time is over or `most` were played.
 
     Raises `AdapterError` when it cannot be started."""
     until, number = now() + seconds, 0
     while now() < until and (most is None or number < most):
-        yield walk_case(player, f"{seed}.{number}", profile, session_format, lives=number % 3 == 2)
+        yield walk_case(player, f"{seed}.{number}", profile, session_format, lives=lives)
         number += 1
 
 

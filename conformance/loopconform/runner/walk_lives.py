@@ -33,6 +33,8 @@ class LifeWalk:
         self._messages = 0
         self._parked: list[Any] = []
         self._live: list[str] = []
+        self._fibers = ["o", "p"]
+        """Owners that have not been unloaded."""
         held = [gate for gate in GATES if gate in hello.gates and chance.random() < 0.6]
         holds = tuple({"gate": gate} for gate in held)
         self.opening = Open.model_validate(
@@ -95,8 +97,10 @@ class LifeWalk:
             return self._create(kind)
         if kind == "abort":
             return {"op": kind, "signal": chance.choice(("s", "u"))}
+        if kind == "unload" and self._fibers:
+            return {"op": kind, "fiber": self._fibers.pop(chance.randrange(len(self._fibers)))}
         if kind == "unload":
-            return {"op": kind, "fiber": chance.choice(("o", "p", "o", "p", "provider"))}
+            return self._create("create")
         op: dict[str, Any] = {"op": kind, "agent": chance.choice(self._live or AGENTS)}
         if kind == "followup":
             self._messages += 1

@@ -309,8 +309,7 @@ class World:
         return create(op.agent, OPTIONS, setup=setup, signal=self._signal(op.signal), owner=self._owner(op))
 
     def _do_create_now(self, op: Any) -> None:
-        agent = self.harness.agents.create_now(op.agent, OPTIONS, owner=self._owner(op))
-        self.handles[op.agent] = self.harness.agents.handle(agent)
+        self.harness.agents.create_now(op.agent, OPTIONS, owner=self._owner(op))
 
     def _do_send(self, op: Any) -> None:
         self._agent(op.agent).send(message(op.message), op.target, op.wakeup)
