@@ -17,6 +17,8 @@ Fair ==
 Pending(n) == Known(n) /\ M(n).public = "pending"
 (* LIV-1                                                                   *)
 EveryPromiseSettles == \A n \in 1 .. Creates : Pending(n) ~> ~Pending(n)
+(* LIV-1: deactivation is enough, though the setup never settles.          *)
+EveryDeactivatedSettles == \A n \in 1 .. Creates : (Pending(n) /\ M(n).reason # "") ~> ~Pending(n)
 (* LIV-2                                                                   *)
 EveryTeardownEnds == \A n \in 1 .. Creates : (Known(n) /\ M(n).begun) ~> ~Known(n)
 (* LIV-4                                                                   *)
