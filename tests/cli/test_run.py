@@ -15,7 +15,7 @@ from loopconform.cli import main
 from loopconform.stored import load_stored
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-NAMES = ["hello", "tools", "cancel-mid-stream", "retry", "steer-and-queue", "crash", "resume", "files"]
+NAMES = ["hello", "tools", "cancel-mid-stream", "retry", "retry-policy", "steer-and-queue", "crash", "resume", "files"]
 
 
 def loopspec(*arguments: object) -> Result:

@@ -18,7 +18,7 @@ import anyio.abc
 
 from loopconform.chat.journal import Journal
 from loopconform.chat.screen import Screen
-from loopharness import compaction, permissions, slice, workspace
+from loopharness import compaction, permissions, retry, slice, workspace
 from loopharness.agent import Agent, AgentOptions
 from loopharness.frozen import dumps
 from loopharness.harness import Harness, open_harness
@@ -273,7 +273,8 @@ async def _lines(file: int) -> AsyncIterator[str]:
 
 
 def _mount(harness: Harness, options: Options) -> Permissions | None:
-    """File tools with a policy that asks before anything is changed, and compaction, as far as they are wanted."""
+    """Retries; file tools with a policy that asks before anything is changed, and compaction, as far as wanted."""
+    retry.install(harness)
     if options.compact:
         compaction.install(harness)
     if not options.roots:

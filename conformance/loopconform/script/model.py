@@ -253,6 +253,32 @@ class Compaction(Strict):
     prune: bool = Field(True, description="Shorten long tool results first.")
 
 
+class Retry(Strict):
+    """Failed requests are tried again, as this policy of the model's provider says. Backoffs take no time here."""
+
+    mode: Literal["normal", "always"] = "normal"
+    max_retries: int | None = Field(None, description="Mode normal only; 5 if left out.")
+    retryable_codes: list[Words] | None = Field(None, description="Mode normal only: which failures.")
+    initial_delay_ms: float = 500
+    max_delay_ms: float = 10000
+    jitter_ratio: float = 0.1
+    chances: list[Annotated[float, Field(ge=0, le=1)]] = Field(
+        default_factory=list, description="The numbers that the random source gives, failure by failure; then 0.5."
+    )
+
+    def policy(self) -> dict[str, JsonValue]:
+        """The policy under the names of the log."""
+        said = self.model_dump(exclude={"chances"}, exclude_none=True)
+        names = {
+            "max_retries": "maxRetries",
+            "retryable_codes": "retryableCodes",
+            "initial_delay_ms": "initialDelayMs",
+            "max_delay_ms": "maxDelayMs",
+            "jitter_ratio": "jitterRatio",
+        }
+        return {names.get(key, key): value for key, value in said.items()}
+
+
 # -- what happens ----------------------------------------------------------------------------------------------
 
 
@@ -446,6 +472,7 @@ class Script(Strict):
     tools: list[AnyTool] = Field(default_factory=list)
     permissions: Permissions | None = None
     compaction: Compaction | None = None
+    retry: Retry | None = None
     listeners: Listeners = Field(default_factory=Listeners)
     when: list[Reaction] = Field(default_factory=list)
     steps: list[Step] = Field(min_length=1, description="What happens. A last `wait: idle` is understood.")

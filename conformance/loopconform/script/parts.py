@@ -102,6 +102,11 @@ class ScriptModel:
         self._answers = [*answers]
         self._gates = gates
         self.asked = 0
+        self.policy: Mapping[str, Any] | None = None
+
+    def retry_policy(self, provider: str) -> Mapping[str, Any] | None:
+        """The policy that the script gives, for every provider."""
+        return self.policy
 
     @property
     def misses(self) -> int:

@@ -15,7 +15,7 @@ from loopconform.script.listeners import listen
 from loopconform.script.load import BadScript, Fault, Loaded, shown_path
 from loopconform.script.model import Files, Maintenance, Reaction, Step
 from loopconform.script.parts import Item, ScriptModel, answer_items, as_message, make_tool
-from loopconform.script.plugins import Outside, mount_compaction, mount_files, mount_permissions
+from loopconform.script.plugins import Outside, mount_compaction, mount_files, mount_permissions, mount_retry
 from loopconform.script.text import PathKey
 from loopharness.agent import Agent, AgentOptions
 from loopharness.agent.messages import random_id
@@ -95,6 +95,10 @@ class _Player:
         self._time += 1
         return self._time - 1
 
+    def _pass(self, seconds: float) -> None:
+        """So much time passes at once, where the time is counted."""
+        self._time += int(seconds * 1000)
+
     def new_id(self) -> str:
         """An id: random, or counted. The ids of a session that is taken up stay unique."""
         if self.script.clock is None:
@@ -142,7 +146,12 @@ class _Player:
 
     async def _set_up(self, harness: Harness, model: ScriptModel, version: int) -> None:
         script = self.script
-        harness.llm.register_adapter([script.model.provider], model)
+        if script.retry is not None:
+            model.policy = script.retry.policy()
+        with self._mounting("retry"):
+            harness.llm.register_adapter([script.model.provider], model)
+        if script.retry is not None:
+            mount_retry(harness, script.retry, self._pass)
         harness.settings.max_parallel_tool_calls = script.parallel_tools
         for at, tool in enumerate(script.tools):
             with self._mounting("tools", at):

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from loopconform.script.gates import Gates
-from loopconform.script.model import Compaction, Files, Permissions
-from loopharness import compaction, permissions, workspace
+from loopconform.script.model import Compaction, Files, Permissions, Retry
+from loopharness import compaction, permissions, retry, workspace
 from loopharness.harness import Harness
 from loopharness.permissions import Answer, Question, Rule
 from loopharness.signal import Signal
@@ -18,7 +19,7 @@ from loopharness.tools.execution import Execution
 from loopharness.workspace import Limits
 from loopharness.workspace.plugin import TOOL_NAMES
 
-__all__ = ["Outside", "mount_compaction", "mount_files", "mount_permissions"]
+__all__ = ["Outside", "mount_compaction", "mount_files", "mount_permissions", "mount_retry"]
 
 
 class Outside:
@@ -71,6 +72,17 @@ def mount_permissions(harness: Harness, policy: Permissions, gates: Gates, unask
 
     rules = [Rule(rule.tool, rule.verdict, rule.where, rule.reason) for rule in policy.rules]
     permissions.install(harness, rules, default=policy.default, asker=None if policy.answers is None else ask)
+
+
+def mount_retry(harness: Harness, settings: Retry, pass_time: Callable[[float], object]) -> None:
+    """Try failed requests again; a backoff takes no real time. The policy itself belongs to the model's adapter."""
+    chances = iter(settings.chances)
+
+    async def sleep(seconds: float) -> None:
+        await anyio.lowlevel.checkpoint()
+        pass_time(seconds)
+
+    retry.install(harness, sleep=sleep, chance=lambda: next(chances, 0.5))
 
 
 def mount_compaction(harness: Harness, settings: Compaction) -> None:
