@@ -106,8 +106,9 @@ Unlatch(c, cause) ==
 (* L-CAN-2, L-CAN-3: no activity, no abort; the first cause wins.          *)
 Abort(c, cause) ==
   LET known == [c EXCEPT !.doomed = @ \/ cause = "disposed"]
+      first == IF Intact("first cause") THEN c.signal ELSE cause
   IN IF c.phase = "idle" THEN Returns(c, Nothing)
-     ELSE IF Aborted(c) THEN Returns([known EXCEPT !.signal = IF Intact("first cause") THEN @ ELSE cause], Nothing)
+     ELSE IF Aborted(c) THEN Returns([known EXCEPT !.signal = first], Nothing)
      ELSE Notifies([known EXCEPT !.signal = cause], <<"abort", cause>>, <<"return", Nothing>>)
 
 -----------------------------------------------------------------------------
@@ -165,7 +166,8 @@ LeaveRun(c) == Gap(Closing(c), <<"retire">>)
 (* CW2: the check before the claim.                                        *)
 TurnOpened(c) ==
   LET opened == [c EXCEPT !.turn = @ + 1]
-  IN IF Aborted(c) THEN Goes(opened, <<"fail">>) ELSE Goes(opened, <<"propose", IF Intact("prompt claimed") THEN "next-turn" ELSE "next-step">>)
+      target == IF Intact("prompt claimed") THEN "next-turn" ELSE "next-step"
+  IN IF Aborted(c) THEN Goes(opened, <<"fail">>) ELSE Goes(opened, <<"propose", target>>)
 
 -----------------------------------------------------------------------------
 (* The proposal: claim, assembly, pre-step (section 8).                    *)
