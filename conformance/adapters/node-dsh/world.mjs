@@ -84,6 +84,7 @@ class World {
     this.reactions = []
     this.parked = []
     this.agents = new Map() // every agent that was ever seen, by its session id
+    this.composing = new Map() // agents whose setup runs, by the name of the attempt
     this.handles = new Map()
     this.signals = new Map()
     this.fibers = new Map()
@@ -293,6 +294,7 @@ class World {
       reject(signal.reason)
     }
     this.say({ type: 'gate', gate, agent, key, ...(messages && { messages }) })
+    if (gate === 'setup') this.agents.set(agent, this.composing.get(key)) // from here on it can be driven
     if (held.honour) {
       if (signal?.aborted) abort()
       signal?.addEventListener('abort', abort)
@@ -473,7 +475,7 @@ class World {
     const { op, name, as = name ?? id, owner, parent, signal, setup = false } = operation
     const agentOptions = ROUTE
     const compose = async (ctx) => {
-      if (ctx.agent) this.agents.set(id, ctx.agent)
+      this.composing.set(as, ctx.agent)
       await this.pass('setup', id, { key: as, signal: this.signal(signal) })
     }
     const options = { agentOptions, signal: this.signal(signal), ...(setup && { setup: compose }) }
