@@ -88,6 +88,7 @@ class World {
     this.handles = new Map()
     this.signals = new Map()
     this.fibers = new Map()
+    this.unloading = new Map()
     this.owners = new Map()
     this.unwinding = new WeakSet()
     this.tools = new Map()
@@ -420,7 +421,7 @@ class World {
       case 'fork':
         return this.create(operation, id)
       case 'create-now':
-        return void this.direct.agentLoop.create(id, ROUTE)
+        return this.createNow(id, operation.owner)
       case 'send':
         return this.agent(id).send(message(operation.message), operation.target, operation.wakeup)
       case 'followup':
@@ -456,7 +457,7 @@ class World {
       case 'append':
         return void this.agent(id).session.append(operation.type, operation.data ?? {})
       case 'unload':
-        return this.fibers.get(operation.fiber).dispose()
+        return this.unload(operation.fiber)
       case 'abort': {
         this.signal(operation.signal)
         return this.signals.get(operation.signal).abort(new Planned('planned'))
@@ -494,6 +495,18 @@ class World {
       this.handles.set(id, handle)
       this.agents.set(id, handle.agent)
     })
+  }
+
+  createNow(id, owner) {
+    const loop = owner ? this.owners.get(owner).get('agentLoop') : this.direct.agentLoop
+    loop.create(id, ROUTE)
+  }
+
+  // A fiber gives its promise to the first who asks; whoever asks again waits for the same one.
+  unload(name) {
+    const promise = this.fibers.get(name).dispose()
+    if (!this.unloading.has(name)) this.unloading.set(name, promise)
+    return this.unloading.get(name)
   }
 
   addTool(name, parallel) {
