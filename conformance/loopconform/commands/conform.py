@@ -65,7 +65,7 @@ _validate = click.option("--validate", is_flag=True, help="Show every message of
 @click.option("--level", type=click.Choice(("L0", "L1", "L2")), help="Only cases of this level.")
 @click.option("--expected-failures", type=click.Path(path_type=Path), metavar="FILE", help="YAML, `case id: VERDICT`.")
 @click.option("--jobs", "-j", type=click.IntRange(1), default=1, show_default=True, help="Adapters at a time.")
-@click.option("--format", "style", type=click.Choice(("text", "json", "junit", "sarif")), default="text")
+@click.option("--format", "style", type=click.Choice(("text", "json", "junit", "sarif", "html")), default="text")
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report to FILE.")
 @click.option("--shrink/--no-shrink", default=True, show_default=True, help="Look for the shortest failing program.")
 @_backend
@@ -212,12 +212,20 @@ def _write(run: Run, style: str, output: Path | None) -> None:
         "json": lambda: report.render_json(run, version()),
         "junit": lambda: report.render_junit(run),
         "sarif": lambda: report.render_sarif(run, version()),
+        "html": lambda: _html(run),
     }
     text = renderers[style]()
     if output is None:
         click.echo(text, nl=False)
     else:
         output.write_text(text, encoding="utf-8")
+
+
+def _html(run: Run) -> str:
+    from loopconform import report_html  # the templates are loaded for this format only
+    from loopconform.report_html import kills
+
+    return report_html.render(run, version(), kills.load())
 
 
 for _level in commands(_write):

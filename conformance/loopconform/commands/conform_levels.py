@@ -36,7 +36,9 @@ OF_LOGS: dict[str, CaseVerdict] = {
 """What a verdict on a log is in the suite; every other one is FAIL."""
 
 _profile = click.option("--profile", type=click.Choice(PROFILES), default="seed", show_default=True)
-_format = click.option("--format", "style", type=click.Choice(("text", "json", "junit", "sarif")), default="text")
+_format = click.option(
+    "--format", "style", type=click.Choice(("text", "json", "junit", "sarif", "html")), default="text"
+)
 _output = click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report to FILE.")
 
 

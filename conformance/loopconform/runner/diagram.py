@@ -30,7 +30,7 @@ def arrows(transcript: Sequence[Message]) -> list[Arrow]:
         if message.who == "suite":
             found.append(Arrow("suite", False, request_words(body).strip()))
         elif body["type"] not in QUIET:
-            found.append(Arrow("adapter", body["type"] in ANSWERS, reply_words(body).strip()))
+            found.append(Arrow("adapter", body["type"] in ANSWERS, reply_words(body).removesuffix('""').strip()))
     return found
 
 
