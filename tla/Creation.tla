@@ -192,7 +192,7 @@ Begin ==
         ELSE /\ members' = members \cup {Transaction(n, verb, id, owner)}
              /\ UNCHANGED <<fibers, sessions, agents>>
              /\ IF verb = "resume"
-                THEN Notes(<<"own", n, id>>, Frame("owned", n, <<flaw>>))
+                THEN Notes(<<"own", n, id>>, Frame("owned", n, <<IF flaw = "options" THEN flaw ELSE "">>))
                 ELSE Notes(<<"prepare", n, id>>, Frame("prepared", n, <<>>))
 
 -----------------------------------------------------------------------------
