@@ -26,7 +26,7 @@ SETTINGS: dict[str, tuple[Budgets, dict[str, Any]]] = {
     "losses": (Budgets(3, 0, steering=0, compactions=0, resumes=0, losses=1, reuses=1, long=1), {}),
     "crashes": (Budgets(2, 1, steering=1, compactions=0, resumes=1, cancels=1, losses=1, long=1), {}),
     "kept turns": (Budgets(3, 1, steering=0, compactions=0, resumes=1, cancels=1, reuses=1), {"keep": 1}),
-    "capped": (Budgets(2, 0, steering=1, compactions=0, resumes=0, cancels=1), {"cap": 1}),
+    "capped": (Budgets(2, 0, steering=1, compactions=0, resumes=1, cancels=1, long=1), {"cap": 1, "keep": 1}),
 }
 
 

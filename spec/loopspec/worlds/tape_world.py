@@ -57,6 +57,8 @@ class Host(NamedTuple):
     foreign: bool = False
     before: tuple[Uid, ...] = ()
     cut: int = -1
+    exposed: tuple[Uid, ...] = ()
+    """Long results that a request may have shown, for all that the log says: no later process folds them (FD-02)."""
     mounted: bool = True
     forgets: bool = True
     """What can matter to nobody any more is left out. A graph that is compared with another one keeps it."""
@@ -223,7 +225,7 @@ def _seals(s: Host) -> Iterator[Move]:
     if move.effect == ("return", "enter"):
         yield "entered", after.put(phase="entered")
     else:
-        yield ("left", *move.effect), _ended(after)
+        yield ("left", *move.effect), _ended(after, exposes=move.effect[0] == "raise")
 
 
 def _enters(s: Host) -> Iterator[Move]:
@@ -240,7 +242,7 @@ def _enters(s: Host) -> Iterator[Move]:
         ),
     )
     if s.left.cancels:
-        yield "cancel before request", _ended(s.put(left=s.left.put(cancels=s.left.cancels - 1)))
+        yield "cancel before request", _ended(s.put(left=s.left.put(cancels=s.left.cancels - 1)), exposes=True)
 
 
 def _called(s: Host, ids: tuple[str, ...]) -> Host:
@@ -265,7 +267,7 @@ def _returns(s: Host) -> Iterator[Move]:
         left = s.left.put(steering=s.left.steering - 1)
         yield "notice", _appended(s, Cell(("notice",), "context", s.turn)).put(left=left)
     if s.left.losses:
-        yield "results lost", _ended(s.put(left=s.left.put(losses=s.left.losses - 1)))
+        yield "results lost", _ended(s.put(left=s.left.put(losses=s.left.losses - 1)), exposes=True)
 
 
 def _goes_on(s: Host) -> Iterator[Move]:
@@ -280,22 +282,27 @@ def _goes_on(s: Host) -> Iterator[Move]:
 def _crashes(s: Host) -> Iterator[Move]:
     """The process dies; another one takes the log up, closes what was open and remembers nothing (TP-45).
 
-    A request may have shown any result that is there by now, so none of them is ever folded (FD-02).
+    What is folded after that is what the log says no request has shown (FD-02).
     """
     if not s.left.resumes:
         return
     left = s.left.put(resumes=s.left.resumes - 1)
-    cells = tuple(cell.put(long=False) for cell in s.tape.cells)
-    tape = s.tape.put(cells=cells, warned=(), aborted=False)
-    resumed = _with_tape(s, tape).put(left=left)
-    yield "crash and resume", resumed if s.phase == "idle" else _ended(resumed)
+    closed = s if s.phase == "idle" else _ended(s, exposes=True)
+    cells = tuple(cell.put(long=cell.long and cell.uid not in closed.exposed) for cell in closed.tape.cells)
+    tape = closed.tape.put(cells=cells, warned=(), aborted=False)
+    yield "crash and resume", _forgotten(_with_tape(closed, tape).put(left=left, exposed=()))
 
 
-def _ended(s: Host) -> Host:
-    """`turn/end`, however it came to it: what was written until now is from then on settled."""
+def _ended(s: Host, exposes: bool = False) -> Host:
+    """`turn/end`, however it came to it: what was written until now is from then on settled.
+
+    `exposes`: the turn failed, was aborted or interrupted, so that a request may have shown all that is there.
+    """
     cells = tuple(cell.put(late=False, long=cell.long and not cell.seen) for cell in s.tape.cells)
     tape = s.tape.put(cells=cells, largest_ended=max(s.tape.largest_ended, s.turn), aborted=False)
-    ended = _with_tape(s, tape).put(phase="idle", step=0, pending=(), open_calls=(), before=())
+    waiting = tuple(cell.uid for cell in cells if cell.long)
+    exposed = tuple(uid for uid in waiting if exposes or uid in s.exposed) if s.left.resumes else ()
+    ended = _with_tape(s, tape).put(phase="idle", step=0, pending=(), open_calls=(), before=(), exposed=exposed)
     return _forgotten(ended)
 
 
