@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: conform conform-dsh findings test lint interop bench explore-deep explore-pins tla tla-deep tla-record documents clean
+.PHONY: conform conform-dsh findings test lint interop bench soak explore-deep explore-pins logs-deep tla tla-deep tla-record documents clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -40,12 +40,18 @@ tla-record: $(READY)   ## pin the counts of the quick TLA+ instances and compari
 	  $(BIN)/loopspec equal $$machine --bound ci --record || exit $$?; done
 	$(BIN)/python -m loopconform.tla.documents
 
+soak: $(READY)         ## 10,000 agents created, driven and disposed on each event loop; CYCLES=500 for fewer: half an hour
+	nice -n 10 $(BIN)/python -m tests.creation.soak $(or $(CYCLES),10000)
+
 explore-deep: $(READY) ## the deep bounds: minutes and more than a gigabyte each
 	$(BIN)/loopspec explore driver --bound deep
 	TAPE_BOUND=full $(BIN)/python -m pytest tests/tape -n0
 
 explore-pins: $(READY) ## the pinned bounds that are too long for every test run: minutes each
 	LOOPSPEC_LONG=1 $(BIN)/python -m pytest tests/spec/test_driver_pins.py -n 2 --timeout 1200
+
+logs-deep: $(READY)    ## 2,000 generated logs, and as many with one fault: docs/SEEDED-FAULTS.md; half an hour
+	$(BIN)/python -m tests.logs.deep
 
 documents: $(READY)    ## write the generated documents anew
 	$(BIN)/python -m loopconform.clauses

@@ -80,11 +80,22 @@ class Session:
         self.on_published: Callable[[], None] | None = None
         """Called when the publication of an append is over: its driver may have operations waiting for that."""
         self._store: Engine | None = None
-        for event in events:
-            if event["seq"] != len(self.events):
-                raise ValueError(f"event {len(self.events)} of session {self.id!r} has seq {event['seq']}")
-            self._check(event)
-            self.commit(event)
+        self._take_up(tuple(events))
+
+    def _take_up(self, events: tuple[FrozenDict, ...]) -> None:
+        """Fold the events of a log that was there before; what only stands in the log is not looked at twice."""
+        shown, last = self._shown, self._last
+        for seq, event in enumerate(events):
+            if event["seq"] != seq:
+                raise ValueError(f"event {seq} of session {self.id!r} has seq {event['seq']}")
+            kind = event["type"]
+            last[kind] = event
+            if kind in shown:
+                self._check(event)
+                self._show(event)
+            elif "surfaceOp" in event or "sourceEventSeqs" in event:
+                self._check(event)
+        self.events = Prefix(events)
 
     @property
     def messages(self) -> Prefix[Record]:
@@ -188,10 +199,13 @@ class Session:
     def commit(self, event: FrozenDict) -> None:
         """For the store: fold and push one record that has been checked."""
         if event["type"] in self._shown:
-            self.surface = advance(self.surface, event, event["seq"])
-            self.retained = observe(self.dialect, self.retained, event, event["seq"])
+            self._show(event)
         self.events = self.events.append(event)
         self._last[event["type"]] = event
+
+    def _show(self, event: FrozenDict) -> None:
+        self.surface = advance(self.surface, event, event["seq"])
+        self.retained = observe(self.dialect, self.retained, event, event["seq"])
 
     def __repr__(self) -> str:
         return f"<Session {self.id} with {len(self.events)} events>"

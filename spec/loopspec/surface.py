@@ -36,6 +36,7 @@ class SurfaceError(ValueError):
         self.breaches = breaches
 
 
+_INTEGER = frozenset({int})
 _NOTHING: Mapping[int, frozenset[int]] = MappingProxyType({})
 
 
@@ -280,6 +281,13 @@ def _is_seq(value: Json) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= SAFE_INTEGER
 
 
+def _are_seqs(values: Sequence[Json]) -> bool:
+    """Whether all are seqs; a list of plain integers, the rule, is judged as a whole."""
+    if _INTEGER.issuperset(map(type, values)):
+        return not values or (min(values) >= 0 and max(values) <= SAFE_INTEGER)
+    return all(map(_is_seq, values))
+
+
 def _log_only_breaches(surface: Surface, event: Record) -> tuple[Breach, ...]:
     """S-SUR-1: a log-only event carries no surface metadata; S-ENV-4: foreign events of format 4 may."""
     event_type = event["type"]
@@ -307,7 +315,7 @@ def _source_breaches(dialect: Dialect, event: Record, seq: int) -> tuple[Breach,
     if dialect == "v4" and is_assistant:
         return (Breach("S-SUR-5", "assistant/message must not carry sourceEventSeqs in this format"),)
     sources = event["sourceEventSeqs"]
-    if not isinstance(sources, Sequence) or isinstance(sources, str) or not all(map(_is_seq, sources)):
+    if not isinstance(sources, Sequence) or isinstance(sources, str) or not _are_seqs(sources):
         return (Breach("S-SUR-5", "sourceEventSeqs must be an array of non-negative safe integers"),)
     if not sources and not is_assistant:
         return (Breach("S-SUR-5", "sourceEventSeqs must not be empty except on assistant/message"),)

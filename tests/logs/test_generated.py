@@ -2,7 +2,7 @@
 
 A few in every test run; for the full measurement:
 
-    LOOPSPEC_GENERATED=2000 .venv/bin/pytest tests/logs/test_generated.py -n0 -s
+    make logs-deep
 """
 
 from __future__ import annotations

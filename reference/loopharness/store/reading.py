@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
+from itertools import accumulate, count
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -25,7 +26,9 @@ from loopharness.store.container import FrameEnd, RawRow, is_zstd, rows
 from loopharness.store.errors import SessionFormatUnsupportedError, SessionPersistenceCorruptionError
 from loopspec.log import v0, v4
 from loopspec.log.damage import Damage
-from loopspec.log.packed import PackedError, is_packed_row, unpack_event, unpack_row
+from loopspec.log.lanes import sound_run
+from loopspec.log.packed import PACKED_TYPES, PackedError, is_packed_row, unpack_event, unpack_row
+from loopspec.log.plain import is_plain
 from loopspec.log.types import KNOWN_TYPES, RETIRED_TYPES, SURFACE_TYPES, VERSIONS, Dialect
 from loopspec.values import SAFE_INTEGER
 
@@ -42,6 +45,12 @@ TOLERATED: Final = frozenset({"S-LNT-41", "S-LNT-47", "S-LNT-78", "S-LNT-81"})
 
 ENVELOPE: Final = frozenset({"type", "seq", "time", "data"})
 ALLOWED: Final = ENVELOPE | {"ignorable", "surfaceOp", "sourceEventSeqs"}
+_NESTED: Final = frozenset({dict, list})
+_INTEGER: Final = frozenset({int})
+CITING: Final = ENVELOPE | {"surfaceOp", "sourceEventSeqs"}
+
+SHORT_WAYS = True
+"""Whether rows that are plainly in order are taken without a closer look; a test reads without."""
 
 REASONS: Final[Mapping[str, str]] = {
     "bad-magic": "no zstd frame begins here",
@@ -138,7 +147,9 @@ class _Reading:
         self.dialect: Dialect = "v0"
         self.known: frozenset[str] = frozenset()
         self.validated: frozenset[str] = frozenset()
-        self.plain: frozenset[str] = frozenset()
+        self.version = 0
+        self.packs = False
+        self.short_ways = False
         self.validate: Callable[[str, Any], tuple[Any, ...]] = v0.validate_data
         self.events: list[FrozenDict] = []
         self.frame = 0
@@ -184,33 +195,52 @@ class _Reading:
             value = _careful(raw)
         if type(value) is not dict:
             raise _BadRow(raw.line, raw.frame, raw.offset, "the row is not a JSON object")
-        if self.is_plain(value):
-            self.events.append(_frozen(value))
+        if self.short_ways and self.take_plainly(value):
             return
         try:
             self.take(value, raw)
         except PackedError as error:
             raise _BadRow(raw.line, raw.frame, raw.offset, f"malformed packed row: {error}") from error
 
-    def is_plain(self, value: dict[str, Any]) -> bool:
-        """Most rows are of a type that nothing folds, with four keys and the next seq: `take` has no more to ask."""
-        kind, seq, time = value.get("type"), value.get("seq"), value.get("time")
-        return (
-            type(kind) is str
-            and kind in self.plain
-            and len(value) == 4
-            and "data" in value
-            and type(seq) is int
-            and seq == len(self.events)
-            and type(time) is int
-            and -SAFE_INTEGER <= time <= SAFE_INTEGER
-        )
+    def take_plainly(self, value: dict[str, Any]) -> bool:
+        """Take a row that is so plainly in order that `take` and `check` would have nothing to say.
+
+        Those are a packed run that begins with the next seq, and an event of a known type with the next seq and no
+        key but those of its kind, whose payload nothing folds, or is plainly of its shape (`loopspec.log.plain`).
+        False means nothing. A test reads every log both ways.
+        """
+        events = self.events
+        kind = value.get("type")
+        if type(kind) is not str:
+            return False
+        if kind not in self.known:
+            if self.packs and kind in PACKED_TYPES and sound_run(value) and value["seq0"] == len(events):
+                events.extend(_members(kind, value))
+                return True
+            return False
+        seq, time, keys = value.get("seq"), value.get("time"), len(value)
+        if (
+            type(seq) is not int
+            or seq != len(events)
+            or type(time) is not int
+            or not -SAFE_INTEGER <= time <= SAFE_INTEGER
+            or "data" not in value
+            or not (keys == 4 or (keys == 5 and "surfaceOp" in value) or (keys == 6 and value.keys() == CITING))
+        ):
+            return False
+        if kind in self.validated and not is_plain(self.version, kind, value["data"]):
+            return False
+        if keys == 6 and not self.packs and not _are_integers(value["sourceEventSeqs"]):  # format 4 stores ranges
+            return False
+        events.append(_frozen(value))
+        return True
 
     def take_header(self, header: FrozenDict) -> None:
         version = header["version"]
         if version not in self.formats:
             raise SessionFormatUnsupportedError(_unsupported(self.name, version, self.formats))
         self.header = header
+        self.version = version
         if version == 3:  # read for migration only: that judges the result
             self.dialect = "v4"
             self.known = KNOWN_TYPES["v4"]
@@ -218,7 +248,8 @@ class _Reading:
         self.dialect = VERSIONS[version]
         self.known = KNOWN_TYPES[self.dialect]
         self.validated = VALIDATED[self.dialect]
-        self.plain = self.known - self.validated
+        self.packs = version == 0
+        self.short_ways = SHORT_WAYS
         module = v0 if version == 0 else v4
         self.validate = module.validate_data
         problems = module.validate_header(header)
@@ -234,7 +265,7 @@ class _Reading:
                 members = unpack_row(value)
                 if members[0]["seq"] != seq:
                     raise _BadRow(raw.line, raw.frame, raw.offset, _gap(seq, members[0]["seq"]))
-                self.events.extend([_frozen(dict(member)) for member in members])
+                self.events.extend([_frozen({**member}) for member in members])
                 return
         elif "sourceEventSeqs" in value:
             value = dict(unpack_event(value))
@@ -351,6 +382,32 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
+def _members(kind: str, row: dict[str, Any]) -> list[FrozenDict]:
+    """What `unpack_row` answers for a sound row, frozen as it is made (S-CHK-11)."""
+    body = row["data"]
+    turn, step, index = body["turn"], body["step"], body["index"]
+    times = accumulate(body["dt"], initial=row["time0"])
+    if kind == "tool-call-chunks":
+        frame = {"type": "tool-call-delta", "index": index, "id": body["id"]}
+        if "name" in body:
+            frame["name"] = body["name"]
+        chunks = [FrozenDict({**frame, "argumentsDelta": part}) for part in body["args"]]
+    else:
+        delta = "text-delta" if kind == "text-chunks" else "reasoning-delta"
+        chunks = [FrozenDict({"type": delta, "index": index, "text": part}) for part in body["texts"]]
+    return [
+        FrozenDict(
+            {
+                "type": "assistant/chunk",
+                "seq": seq,
+                "time": time,
+                "data": FrozenDict({"turn": turn, "step": step, "chunk": chunk}),
+            }
+        )
+        for seq, time, chunk in zip(count(row["seq0"]), times, chunks, strict=False)
+    ]
+
+
 def _frozen(value: dict[str, Any]) -> FrozenDict:
     """Freeze what the JSON parser made. Nothing is checked: stored numbers stay as they are (S-ENV-6)."""
     for key, item in value.items():
@@ -362,7 +419,13 @@ def _frozen(value: dict[str, Any]) -> FrozenDict:
     return FrozenDict(value)
 
 
+def _are_integers(items: object) -> bool:
+    return type(items) is list and _INTEGER.issuperset(map(type, items))
+
+
 def _frozen_list(items: list[Any]) -> FrozenList:
+    if _NESTED.isdisjoint(map(type, items)):
+        return FrozenList(items)
     return FrozenList([_frozen(i) if type(i) is dict else _frozen_list(i) if type(i) is list else i for i in items])
 
 
@@ -405,7 +468,11 @@ _pausing: Final = threading.Lock()
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """A hundred thousand events are made and none dies: without the collector that takes half the time."""
+    """A hundred thousand events are made and none dies: without the collector that takes half the time.
+
+    What was made then joins the oldest generation unseen (that is what freezing and unfreezing at once does), unless
+    the program has frozen objects of its own. Else the collector would walk through all of it at its next chance.
+    """
     if not gc.isenabled() or not _pausing.acquire(blocking=False):
         yield
         return
@@ -413,5 +480,8 @@ def _collector_paused() -> Iterator[None]:
     try:
         yield
     finally:
+        if gc.get_freeze_count() == 0:
+            gc.freeze()
+            gc.unfreeze()
         gc.enable()
         _pausing.release()
