@@ -12,7 +12,8 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $(READY)
 
-conform: $(READY)      ## the main job: check the bundled real session logs
+conform: $(READY)      ## the main job: the suite on the reference harness, and the bundled real logs
+	$(BIN)/loopspec conform --adapter python-reference
 	$(BIN)/loopspec check tests/logs/upstream-rc8 --expect tests/logs/upstream-rc8/expected.yaml
 
 test: $(READY) lint    ## lint, types and the whole test suite
