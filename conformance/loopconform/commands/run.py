@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any, NoReturn
 
 import click
 from rich.console import Console
 from rich.text import Text
 
+from loopconform.commands import run_composition
 from loopconform.plain import Refused, printable
-from loopconform.script.load import BadScript, Fault, Loaded, load
+from loopconform.script.composition import is_composition
+from loopconform.script.ensemble import Stored
+from loopconform.script.load import BadScript, Fault, Loaded, read_script, validated
 from loopconform.script.model import Script
 from loopconform.script.output import OutputError, check_free, pieces, write_session
 from loopconform.script.play import Earlier, Played, play
+from loopconform.script.text import Read
 from loopconform.show.render import console, head, print_line
 from loopconform.show.story import story
 from loopconform.stored import load_stored
@@ -26,8 +31,9 @@ _EXIT = {"played": 0, "wrong": 1, "stuck": 3}
     "run",
     short_help="Play a scripted conversation and write its session file.",
     epilog="Exit codes: 0 played; 1 it did not go as the script says (answers ran out, a step was refused); 2 the "
-    "script or the output cannot be used, or wrong usage; 3 it never came to an end; 70 loopspec itself failed. After "
-    "1 and 3 the file holds what happened, after 2 nothing is written.",
+    "script or the output cannot be used, or wrong usage; 3 it never came to an end; 4 an agent of a composition "
+    "could not be started; 70 loopspec itself failed. After 1, 3 and 4 the file holds what "
+    "happened, after 2 nothing is written.",
 )
 @click.argument("script", required=False, type=click.Path(path_type=Path))
 @click.option(
@@ -35,7 +41,7 @@ _EXIT = {"played": 0, "wrong": 1, "stuck": 3}
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Where to write: .jsonl, .jsonl.zstd, or - for plain rows on standard output. By default the name of the "
-    "script with .jsonl, in this directory.",
+    "script with .jsonl, in this directory. For a composition a directory, which gets one file for each session.",
 )
 @click.option("--force", is_flag=True, help="Replace the output file if it exists.")
 @click.option("--format", "session_format", type=click.Choice(("0", "4")), help="Format of a new session file.")
@@ -57,6 +63,9 @@ def command(
 
     No model is called: the script says what the model answers. Start with examples/hello.yaml. A script may mount
     tools that work on real files below a directory that it names; see examples/files.yaml.
+
+    A script with `agents:` is a composition: several agents as a configuration asks for them, plugins, and steps that
+    say which agent they are for. See examples/composition.yaml.
     """
     if schema:
         click.echo(json.dumps(Script.model_json_schema(), indent=2, ensure_ascii=False))
@@ -67,7 +76,10 @@ def command(
         raise click.UsageError("Missing argument SCRIPT: a YAML file, such as examples/hello.yaml.")
     target = out or Path(f"{script.stem}.jsonl")
     try:
-        loaded = _with_options(load(script), session_format, profile)
+        read = read_script(script)
+        if is_composition(read):
+            _compose(ctx, read, script, out or Path(script.stem), force, _changes(session_format, profile), show)
+        loaded = _with_options(validated(read), session_format, profile)
         if str(target) != "-":
             check_free(target, force)
         played = play(loaded, loaded.script.session or script.stem, _earlier(loaded, script), script.parent)
@@ -86,9 +98,30 @@ def command(
     ctx.exit(_EXIT[played.verdict])
 
 
-def _with_options(loaded: Loaded, session_format: str | None, profile: str | None) -> Loaded:
+def _compose(
+    ctx: click.Context, read: Read, script: Path, target: Path, force: bool, changes: dict[str, Any], show: bool
+) -> NoReturn:
+    """Play a composition, tell what came of it, and end."""
+    if str(target) == "-":
+        raise click.UsageError("A composition writes several sessions: give --out a directory.")
+    played, files = run_composition.run(read, script, target, force, changes)
+    _print_faults(script, played.notes, "note")
+    _print_faults(script, played.faults, "error")
+    for path, one in files:
+        if show:
+            _show(one)
+        click.echo(run_composition.summary(path, one))
+    ctx.exit(run_composition.EXIT[played.verdict])
+
+
+def _changes(session_format: str | None, profile: str | None) -> dict[str, Any]:
+    """What the options change."""
     changes = {"session_format": None if session_format is None else int(session_format), "profile": profile}
-    given = {key: value for key, value in changes.items() if value is not None}
+    return {key: value for key, value in changes.items() if value is not None}
+
+
+def _with_options(loaded: Loaded, session_format: str | None, profile: str | None) -> Loaded:
+    given = _changes(session_format, profile)
     if "session_format" in given and loaded.script.resume is not None:
         raise BadScript([Fault(0, "", "a session that is taken up keeps its format", "Leave --format out.")])
     return loaded._replace(script=loaded.script.model_copy(update=given))
@@ -137,7 +170,7 @@ def _print_faults(script: Path, faults: tuple[Fault, ...] | list[Fault], kind: s
         console.print(text, soft_wrap=True)
 
 
-def _show(played: Played) -> None:
+def _show(played: Played | Stored) -> None:
     to = console()
     to.print(head(played.header, played.events))
     for line in story(played.header, played.events):

@@ -50,11 +50,15 @@ class Loaded(NamedTuple):
 
 def load(path: Path) -> Loaded:
     """Read and validate a script. Raises `BadScript`."""
+    return validated(read_script(path))
+
+
+def read_script(path: Path) -> Read:
+    """The data of a script file, not validated. Raises `BadScript`."""
     try:
-        read = read_file(path)
+        return read_file(path)
     except ScriptError as error:
         raise BadScript([Fault(error.line, "", error.reason, error.advice)]) from error
-    return validated(read)
 
 
 def validated(read: Read) -> Loaded:
@@ -66,12 +70,22 @@ def validated(read: Read) -> Loaded:
         loaded = Loaded(Script.model_validate(read.data), read.lines)
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False)
-        faults = dict.fromkeys(_fault(detail, read) for detail in details)
-        raise BadScript(sorted(faults, key=lambda fault: fault.line)[:SHOWN]) from error
+        raise refused(details, read) from error
+    check_late(loaded)
+    return loaded
+
+
+def refused(details: list[ErrorDetails], read: Read, root: type[BaseModel] = Script) -> BadScript:
+    """What pydantic says about the data of a script, as faults with lines and advice."""
+    faults = dict.fromkeys(_fault(detail, read, root) for detail in details)
+    return BadScript(sorted(faults, key=lambda fault: fault.line)[:SHOWN])
+
+
+def check_late(loaded: Loaded) -> None:
+    """What can only be said when all parts are known. Raises `BadScript`."""
     late = [*_unknown_gates(loaded), *_bad_chunks(loaded)]
     if late:
         raise BadScript(sorted(late, key=lambda fault: fault.line)[:SHOWN])
-    return loaded
 
 
 def _unknown_gates(loaded: Loaded) -> Iterator[Fault]:
@@ -81,7 +95,7 @@ def _unknown_gates(loaded: Loaded) -> Iterator[Fault]:
             name = (point or "").removeprefix("gate ")
             if point and point != "idle" and name not in known:
                 reason = f"no answer, tool or job has a gate {name!r}"
-                advice = _near(name, known) or "Put `{gate: NAME}` between the pieces of an answer's text."
+                advice = near(name, known) or "Put `{gate: NAME}` between the pieces of an answer's text."
                 yield Fault(loaded.line(*path, key), shown_path((*path, key)), reason, advice)
 
 
@@ -111,13 +125,13 @@ def shown_path(path: PathKey) -> str:
     return "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
 
 
-def _fault(detail: ErrorDetails, read: Read) -> Fault:
+def _fault(detail: ErrorDetails, read: Read, root: type[BaseModel]) -> Fault:
     path = _real_path(detail["loc"], read.data)
     where = shown_path(path)
     kind, message = detail["type"], detail["msg"].removeprefix("Value error, ")
     line = nearest_line(read.lines, path)
     if kind == "extra_forbidden":
-        return Fault(line, where, f"there is no key {path[-1]!r} here", _near(str(path[-1]), _keys_at(path[:-1])))
+        return Fault(line, where, f"there is no key {path[-1]!r} here", near(str(path[-1]), _keys_at(path[:-1], root)))
     if kind == "missing":
         return Fault(line, where, f"the key {detail['loc'][-1]!r} is missing")
     message = message.replace("Input should", "it should")
@@ -127,7 +141,7 @@ def _fault(detail: ErrorDetails, read: Read) -> Fault:
         choices = _choices(message) if kind == "literal_error" else []
         message += f", not {_shown(given)}"
         if isinstance(given, str) and choices:
-            return Fault(line, where, message, _near(given, choices, list_all=False))
+            return Fault(line, where, message, near(given, choices, list_all=False))
     if kind == "string_pattern_mismatch" and path and path[-1] in ("wait", "open"):
         right = "`wait: idle` or `wait: gate NAME`" if path[-1] == "wait" else "`open: gate NAME`"
         message = f"write {right}, not {_shown(detail['input'])}"
@@ -143,10 +157,11 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:60] + "…"
 
 
-def _near(given: str, known: list[str], *, list_all: bool = True) -> str:
-    near = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
-    if near:
-        return f"Did you mean {near[0]}?"
+def near(given: str, known: list[str], *, list_all: bool = True) -> str:
+    """Advice for a wrong word: the nearest one, or the choices."""
+    best = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
+    if best:
+        return f"Did you mean {best[0]}?"
     return f"The choices are {', '.join(known)}." if known and list_all else ""
 
 
@@ -166,14 +181,16 @@ def _has(data: Any, part: int | str) -> bool:
     return isinstance(data, dict) and part in data
 
 
-def _keys_at(path: PathKey) -> list[str]:
+def _keys_at(path: PathKey, root: type[BaseModel]) -> list[str]:
     """The keys that a script may have at a path."""
-    kinds: list[Any] = [Script]
+    kinds: list[Any] = [root]
     for part in path:
         inner: list[Any] = []
         for kind in kinds:
             if isinstance(part, int):
                 inner += typing.get_args(kind)[:1] if typing.get_origin(kind) is list else []
+            elif typing.get_origin(kind) is dict:
+                inner += typing.get_args(kind)[1:]
             elif isinstance(kind, type) and issubclass(kind, BaseModel):
                 inner += [f.annotation for name, f in kind.model_fields.items() if part in (f.alias, name)]
         kinds = [member for kind in inner for member in _members(kind)]

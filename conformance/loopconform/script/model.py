@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -48,14 +48,15 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
 
 
-def _text_as(key: str) -> BeforeValidator:
+def text_as(key: str) -> BeforeValidator:
     """A bare text may stand for an object that has it under `key`."""
     return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else value)
 
 
-def _one_of(model: BaseModel, noun: str) -> str:
-    """The one key that is set. Raises `ValueError` for none or several."""
-    names = [type(model).model_fields[name].alias or name for name in sorted(model.model_fields_set)]
+def _one_of(model: BaseModel, noun: str, beside: tuple[str, ...] = ()) -> str:
+    """The one key that is set, those `beside` it left out. Raises `ValueError` for none or several."""
+    given = sorted(model.model_fields_set - set(beside))
+    names = [type(model).model_fields[name].alias or name for name in given]
     if len(names) != 1:
         known = ", ".join(field.alias or name for name, field in type(model).model_fields.items())
         what = f"has {len(names)} ({', '.join(names)})" if names else "has none"
@@ -77,7 +78,7 @@ class Message(Strict):
     source: dict[str, JsonValue] | None = Field(None, description="Who it comes from; a human prompt if left out.")
 
 
-AnyMessage = Annotated[Message, _text_as("text")]
+AnyMessage = Annotated[Message, text_as("text")]
 
 
 class Reasoning(Strict):
@@ -147,7 +148,7 @@ class Answer(Strict):
     text: Pieces | None = None
     calls: list[Call] = Field(default_factory=list)
     usage: Usage | None = None
-    fail: Annotated[Failure, _text_as("message")] | None = None
+    fail: Annotated[Failure, text_as("message")] | None = None
     finish: Literal["stop", "tool-calls", "max-tokens"] | None = Field(None, description="Left out, it is worked out.")
     gate: Name | None = Field(None, description="Hold the stream before its first chunk.")
     raw: list[Chunk] | None = Field(None, description="The chunks themselves, and gates.")
@@ -163,7 +164,7 @@ class Answer(Strict):
         return self
 
 
-AnyAnswer = Annotated[Answer, _text_as("text")]
+AnyAnswer = Annotated[Answer, text_as("text")]
 
 
 class ToolError(Strict):
@@ -184,7 +185,7 @@ class Tool(Strict):
     description: str = ""
     parameters: dict[str, JsonValue] = Field(default_factory=_no_parameters)
     result: JsonValue = Field("done", description="A text, or any JSON value.")
-    error: Annotated[ToolError, _text_as("message")] | None = None
+    error: Annotated[ToolError, text_as("message")] | None = None
     concurrent: bool = Field(False, description="May run beside other calls of the same answer.")
     concludes: bool = Field(False, description="Its success is the last thing that the turn needs.")
     contexts: list[AnyMessage] = Field(default_factory=list, description="Messages for the next step.")
@@ -235,7 +236,7 @@ class Permissions(Strict):
 
     default: Verdict = "ask"
     rules: list[PermissionRule] = Field(default_factory=list)
-    answers: list[Annotated[Reply, _text_as("say")]] | None = Field(
+    answers: list[Annotated[Reply, text_as("say")]] | None = Field(
         None, description="What the person says, question by question; left out, nobody is there."
     )
 
@@ -339,12 +340,13 @@ class Step(Strict):
     """One thing to do; exactly one key."""
 
     model_config = ConfigDict(json_schema_extra=ONE_KEY)  # type: ignore[typeddict-item]
+    BESIDE: ClassVar[tuple[str, ...]] = ()
 
     followup: AnyMessage | None = Field(None, description="A message for a turn of its own; wakes the agent.")
     steer: AnyMessage | None = Field(None, description="A message for the next step; wakes the agent.")
     inject: AnyMessage | None = Field(None, description="A message for the next step, whenever that comes.")
     queue: AnyMessage | None = Field(None, description="A message for a turn of its own; wakes nobody.")
-    cancel: Annotated[Cancel, _text_as("cause")] | None = None
+    cancel: Annotated[Cancel, text_as("cause")] | None = None
     remove: Name | None = Field(None, description="Take a pending message out of the inbox, by its id.")
     replace: Replace | None = None
     splice: Splice | None = None
@@ -356,13 +358,13 @@ class Step(Strict):
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        _one_of(self, "a step")
+        _one_of(self, "a step", self.BESIDE)
         return self
 
     @property
     def verb(self) -> str:
         """The key of this step."""
-        return _one_of(self, "a step")
+        return _one_of(self, "a step", self.BESIDE)
 
 
 class Reaction(Strict):

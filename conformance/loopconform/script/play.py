@@ -53,7 +53,7 @@ class Played(NamedTuple):
     notes: tuple[Fault, ...] = ()
 
 
-class _GaveUp(Exception):
+class GaveUp(Exception):
     """Leave the harness without the patience of a regular end."""
 
 
@@ -63,10 +63,12 @@ def play(loaded: Loaded, session_id: str, earlier: Earlier | None = None, folder
     `session_id` names a new session; `folder` is where the directories of file tools begin, by default this one.
     Raises `BadScript` for a tool or plugin that the harness refuses, and when `earlier` cannot be taken up.
     """
-    return anyio.run(_Player(loaded, session_id, earlier, folder or Path()).run)
+    return anyio.run(Player(loaded, session_id, earlier, folder or Path()).run)
 
 
-class _Player:
+class Player:
+    """One run of a script."""
+
     def __init__(self, loaded: Loaded, session_id: str, earlier: Earlier | None, folder: Path) -> None:
         self.folder = folder
         self.loaded = loaded
@@ -119,7 +121,7 @@ class _Player:
         version = script.session_format if self.earlier is None else self.earlier.header["version"]
         answers: list[Sequence[Item]] = [answer_items(answer, self.new_call_id) for answer in script.answers]
         model = ScriptModel(script.model, answers, self.gates)
-        log = _Log(self)
+        log = Log(self)
         played: Played | None = None
         try:
             with log:
@@ -131,8 +133,8 @@ class _Player:
                     self._leftovers(model)
                     played = self._played()
                     if self.stuck or self.crashed:
-                        raise _GaveUp
-        except _GaveUp:
+                        raise GaveUp
+        except GaveUp:
             pass
         assert played is not None
         return played
@@ -144,7 +146,8 @@ class _Player:
         events = tuple(session.events)
         return Played(verdict, session.header, events, count, tuple(self.faults), tuple(self.notes))
 
-    async def _set_up(self, harness: Harness, model: ScriptModel, version: int) -> None:
+    def _mount(self, harness: Harness, model: ScriptModel, version: int) -> None:
+        """Everything that the script puts onto the harness, before there is an agent."""
         script = self.script
         if script.retry is not None:
             model.policy = script.retry.policy()
@@ -167,6 +170,10 @@ class _Player:
         listen(harness, script.listeners, self.new_id)
         for number, reaction in enumerate(script.when):
             self._react(harness, number, reaction)
+
+    async def _set_up(self, harness: Harness, model: ScriptModel, version: int) -> None:
+        script = self.script
+        self._mount(harness, model, version)
         options = AgentOptions(script.model.provider, script.model.name, script.model.max_tokens)
         if self.earlier is None:
             self.agent = await harness.create_agent(self.session_id, options, cwd=script.cwd)
@@ -291,12 +298,14 @@ class _Player:
             self.gates.open(step.open.removeprefix("gate "))
 
     def _job(self, job: Maintenance, path: PathKey) -> Callable[[Signal], Any]:
+        agent = self.agent
+
         async def run(signal: Signal) -> None:
             try:
                 if job.gate is not None and not await self.gates.enter(job.gate, signal, "a maintenance job"):
                     return
                 for row in job.append:
-                    self.agent.session.append(row.type, dict(row.data))
+                    agent.session.append(row.type, dict(row.data))
             except Exception as error:
                 self._fault(path, f"the maintenance job failed: {error_chain(error)}")
 
@@ -360,10 +369,10 @@ def _holds(data: Any, wanted: Any) -> bool:
     return same_value(data, wanted)
 
 
-class _Log(logging.Handler):
+class Log(logging.Handler):
     """What the harness logs during a run becomes a note instead of noise."""
 
-    def __init__(self, player: _Player) -> None:
+    def __init__(self, player: Player) -> None:
         super().__init__(logging.WARNING)
         self._player = player
         self._logger = logging.getLogger("loopharness")
