@@ -7,12 +7,12 @@ a live agent alike. The text must occur exactly once: a mutant that no longer fi
 
 from __future__ import annotations
 
-import inspect
-import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from loopconform.mutants.named import entries
+from loopconform.mutants.patch import changed
 from loopspec.kernel.machine import Rule
 from loopspec.profile import Profile
 
@@ -35,20 +35,22 @@ class Mutant(NamedTuple):
     session_format: int = 0
 
 
-def changed(function: Any, old: str, new: str) -> Any:
-    """The same function with one piece of its text replaced. Raises `ValueError` unless it occurs exactly once."""
-    source = textwrap.dedent(inspect.getsource(function))
-    while source.startswith("@"):
-        source = source.split("\n", 1)[1]
-    if source.count(old) != 1:
-        raise ValueError(f"{function.__name__}: {old!r} occurs {source.count(old)} times, not once")
-    # The module's own namespace: a mutant must see guards that are patched later, as the original does.
-    namespace = function.__globals__
-    kept = namespace.get(function.__name__)
-    exec(compile(source.replace(old, new), f"<mutant of {function.__name__}>", "exec"), namespace)
-    mutant = namespace[function.__name__]
-    namespace[function.__name__] = kept
-    return mutant
+def loaded(file: str) -> tuple[Mutant, ...]:
+    """The faults of `conformance/mutants/<file>.yaml`, which live harnesses are given too."""
+    return tuple(
+        Mutant(
+            entry["name"],
+            entry.get("label", entry["in"]),
+            entry["old"],
+            entry["new"],
+            entry["sentence"],
+            entry["breaks"],
+            entry["bound"],
+            entry.get("profile", "seed"),
+            entry.get("format", 0),
+        )
+        for entry in entries(file)
+    )
 
 
 @contextmanager
@@ -76,3 +78,6 @@ def applied(mutant: Mutant, books: Mapping[str, dict[str, Rule]], modules: Mappi
     finally:
         for holder, name, original in holders:
             holder[name] = original
+
+
+__all__ = ["Mutant", "applied", "changed", "loaded"]

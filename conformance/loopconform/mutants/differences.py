@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import inspect
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from loopconform.mutants.patch import Fault, faulty, original_of, places_of
@@ -21,13 +22,18 @@ MOST = 40
 
 
 class Ear:
-    """Asks the faults of each function beside it, while a case is played."""
+    """Asks the faults of each function beside it, while a case is played or a machine is explored.
 
-    def __init__(self, faults: Iterable[Fault]) -> None:
+    `differs`: by fault the names under which it answered otherwise; `asked`: how often it was asked at all.
+    """
+
+    def __init__(self, faults: Iterable[Fault], most: int = MOST) -> None:
+        """`most`: names that are remembered of one fault."""
         by_function: dict[Any, list[tuple[Fault, Any]]] = defaultdict(list)
         self.differs: dict[str, list[str]] = {}
         self.asked: dict[str, int] = {}
         self._case = ""
+        self._busy = False
         self._setters: list[tuple[Callable[[Any], None], Any, Any]] = []
         places: dict[Any, Fault] = {}
         for fault in faults:
@@ -38,20 +44,21 @@ class Ear:
             places.setdefault(original, fault)
             self.differs[fault.id], self.asked[fault.id] = [], 0
         for original, wrong in by_function.items():
-            asking = self._asking(original, wrong)
+            asking = self._asking(original, wrong, most)
             for put in places_of(places[original], original):
                 self._setters.append((put, original, asking))
 
-    def _asking(self, original: Any, wrong: list[tuple[Fault, Any]]) -> Any:
+    def _asking(self, original: Any, wrong: list[tuple[Fault, Any]], most: int) -> Any:
         def asking(*arguments: Any) -> Any:
             answer = original(*arguments)
-            if not self._case:
-                return answer
+            if not self._case or self._busy:
+                return answer  # what a fault asks in its turn is no state of the law
+            self._busy = True
             for fault, function in list(wrong):
                 known = self.differs[fault.id]
                 if known and known[-1] == self._case:
                     continue
-                if len(known) >= MOST:
+                if len(known) >= most:
                     wrong.remove((fault, function))
                     continue
                 self.asked[fault.id] += 1
@@ -61,26 +68,29 @@ class Ear:
                     same = False
                 if not same and not (known and known[-1] == self._case):
                     known.append(self._case)
+            self._busy = False
             return answer
 
         return asking
 
-    def play(self, channel: InsideChannel, case: Case, profile: str) -> None:
-        """Play a case on the sound harness, and listen. Nobody judges."""
-        program = [case.opening.model_copy(update={"profile": profile}), *case.program[1:]]
+    @contextmanager
+    def listening(self, name: str) -> Iterator[None]:
+        """Inside this block the faults are asked beside the law; what differs is remembered under this name."""
         for put, _, asking in self._setters:
             put(asking)
-        self._case = f"{case.id}@{profile}"
+        self._case = name
         try:
-            for at, request in enumerate(program, 1):
-                channel.request(at, request)
-                while channel.early() is not None:
-                    pass
+            yield
         finally:
             self._case = ""
             for put, original, _ in self._setters:
                 put(original)
 
-    def result(self) -> Mapping[str, list[str]]:
-        """By fault: the cases in which it answers otherwise, as `case@profile`."""
-        return self.differs
+    def play(self, channel: InsideChannel, case: Case, profile: str) -> None:
+        """Play a case on the sound harness, and listen. Nobody judges."""
+        program = [case.opening.model_copy(update={"profile": profile}), *case.program[1:]]
+        with self.listening(f"{case.id}@{profile}"):
+            for at, request in enumerate(program, 1):
+                channel.request(at, request)
+                while channel.early() is not None:
+                    pass

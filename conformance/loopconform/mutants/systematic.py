@@ -37,7 +37,7 @@ def functions(module: ModuleType) -> Iterator[tuple[str, Any]]:
 
 def is_guard(function: Any) -> bool:
     """True for a function that answers true or false."""
-    return function.__annotations__.get("return") == "bool"
+    return bool(function.__annotations__.get("return") == "bool")
 
 
 def is_rule(function: Any) -> bool:

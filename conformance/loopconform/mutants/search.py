@@ -1,0 +1,165 @@
+"""The long search behind the matrix: `make kills`.
+
+For each fault, until something fails: the case that killed it last time; short cases in which it answers otherwise
+than the law, those written by hand first; a diverse sample of the rest; random programs. What survives is looked up in
+the complete graphs, and what is neither equal nor explained in `holes.yaml` is an error: no silent survivor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+
+import yaml
+
+from loopconform.cli import version
+from loopconform.mutants import equal, matrix
+from loopconform.mutants.differences import Ear
+from loopconform.mutants.matrix import Bench, Kill
+from loopconform.mutants.named import HOME, everything, slug
+from loopconform.mutants.patch import Fault
+from loopconform.protocol.case import Case
+from loopconform.runner.channel import InsideChannel
+from loopconform.runner.results import Result
+
+SHORT, SAMPLE, PROGRAMS = 25, 40, 12
+"""Plays of one fault: short cases, others, random programs."""
+
+HOLES = HOME / "holes.yaml"
+
+Told = Callable[[str], None]
+
+
+class UnexplainedError(ValueError):
+    """A fault survives, and nobody has said why."""
+
+
+@cache
+def reasons() -> Mapping[str, str]:
+    """Why faults survive, by fault."""
+    return dict(yaml.safe_load(HOLES.read_bytes()) or {})
+
+
+def own(case: Case) -> bool:
+    """A case that somebody has written, not the grid."""
+    return case.id.split("/")[0] not in ("loop", "life")
+
+
+def differences(faults: Sequence[Fault], cases: Mapping[str, Case], told: Told) -> dict[str, list[str]]:
+    """By fault: the cases in which it answers otherwise, as `case@profile`."""
+    ear = Ear(faults, most=400)
+    channel = InsideChannel()
+    order = sorted(cases.values(), key=lambda case: (not own(case), len(case.program)))
+    try:
+        for number, case in enumerate(order):
+            for profile in case.profiles if own(case) else case.profiles[:1]:
+                ear.play(channel, case, profile)
+            if number % 500 == 499:
+                told(f"{number + 1} of {len(order)} cases heard")
+    finally:
+        channel.close()
+    return ear.differs
+
+
+def tries(fault: Fault, differing: Mapping[str, Sequence[str]], cases: Mapping[str, Case]) -> list[tuple[Case, str]]:
+    """What is worth playing with a fault in place, in order. Of the harness itself nothing is known: everything."""
+    if fault.id in differing:
+        known = matrix.tries_of(differing[fault.id], cases)
+    else:
+        known = [(case, case.profiles[0]) for case in cases.values()]
+    known.sort(key=lambda one: (not own(one[0]), fault.breaks not in one[0].clauses, len(one[0].program)))
+    short = known[:SHORT] if fault.id in differing else [one for one in known if own(one[0])]
+    return [*short, *matrix.diverse(known[len(short) :], SAMPLE)]
+
+
+def search(
+    faults: Sequence[Fault], before: Mapping[str, Kill], told: Told, save: Callable[[Mapping[str, Kill]], None]
+) -> dict[str, Kill]:
+    """The matrix anew. `before`: what is known already; `save` is handed the matrix from time to time."""
+    cases = matrix.cases_by_id()
+    kills: dict[str, Kill] = {}
+    bench = Bench()
+    try:
+        for fault in faults:
+            old = before.get(fault.id)
+            if old is None or old.fate != "killed" or old.case not in cases:
+                continue
+            result = bench.play(fault, cases[old.case], old.profile)
+            if result.verdict == "FAIL":
+                kills[fault.id] = matrix.killed_by(fault, result)
+        told(f"{len(kills)} of {len(faults)} die by the case that killed them last time")
+        open_ones = [fault for fault in faults if fault.id not in kills]
+        if open_ones:
+            _hunt(bench, open_ones, cases, kills, told, save)
+    finally:
+        bench.close()
+    return {fault.id: kills[fault.id] for fault in faults}
+
+
+def _hunt(
+    bench: Bench,
+    faults: Sequence[Fault],
+    cases: dict[str, Case],
+    kills: dict[str, Kill],
+    told: Told,
+    save: Callable[[Mapping[str, Kill]], None],
+) -> None:
+    differing = differences(faults, cases, told)
+    findings = equal.findings(faults, told)
+    for fault in faults:
+        finding = findings.get(fault.id, equal.Finding())
+        if finding.is_equal and not differing.get(fault.id):
+            kills[fault.id] = Kill(fault.id, "equivalent", words="; ".join(finding.asked))
+            continue
+        kill, counts = bench.first_kill(fault, tries(fault, differing, cases))
+        if kill is None and differing.get(fault.id, True):
+            result = bench.fuzz(fault, PROGRAMS)
+            kill = None if result is None else kept(bench, fault, result, cases)
+        kills[fault.id] = kill or survivor(fault, finding)
+        told(f"{fault.id}: {kills[fault.id].fate} {counts}")
+        save(kills)
+
+
+def kept(bench: Bench, fault: Fault, result: Result, cases: dict[str, Case]) -> Kill | None:
+    """A killing program that was found by chance, kept as a case. `None` when it does not kill again."""
+    found = result.shrunk or result.case
+    case = Case(
+        id=f"found/{slug(fault.id)}", title=f"kills {fault.id}", area="log", clauses=(), profiles=("seed",),
+        spec=version(), program=found.program,
+    )  # fmt: skip
+    again = bench.play(fault, case, "seed")
+    if again.verdict != "FAIL" or bench.play(None, case, "seed").verdict != "PASS":
+        return None
+    cases[case.id] = case
+    write_found([case for case in cases.values() if case.id.startswith("found/")])
+    return matrix.killed_by(fault, again)
+
+
+def write_found(cases: Sequence[Case]) -> None:
+    """Write the file of cases that random programs have found."""
+    texts = [case.with_hash().dumped().rstrip("\n") for case in sorted(cases, key=lambda case: case.id)]
+    matrix.FOUND.write_text("[\n" + ",\n".join(texts) + "\n]\n", encoding="utf-8")
+
+
+def survivor(fault: Fault, finding: equal.Finding) -> Kill:
+    """What is known of a fault that no case kills. Raises `UnexplainedError`."""
+    if fault.breaks.startswith("equivalent"):
+        how = fault.breaks.removeprefix("equivalent").strip()
+        words = f"graph equality in tests/spec{', ' + how if how else ''}: {fault.sentence}"
+        return Kill(fault.id, "equivalent", words=words)
+    if finding.is_equal:
+        return Kill(fault.id, "equivalent", words="; ".join(finding.asked))
+    reason = reasons().get(fault.id)
+    if reason is None:
+        raise UnexplainedError(f"{fault.id} survives, and {HOLES.name} does not say why ({finding})")
+    return Kill(fault.id, "hole", words=reason)
+
+
+def known() -> dict[str, Kill]:
+    """The recorded matrix; empty before the first search."""
+    return matrix.load() if matrix.RECORD.exists() else {}
+
+
+def written(kills: Mapping[str, Kill]) -> None:
+    """Write what is known so far, in the order of the faults."""
+    matrix.save(kills[fault.id] for fault in everything() if fault.id in kills)
