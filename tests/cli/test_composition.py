@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,19 @@ def composed(folder: Path, text: str, *options: str) -> tuple[Result, Rows]:
     result = loopspec("run", source, "--out", out, *options)
     files = sorted(out.glob("*.jsonl")) if out.is_dir() else []
     return result, {path.stem: [json.loads(line) for line in path.read_text().splitlines()] for path in files}
+
+
+@contextmanager
+def mock_model() -> Iterator[str]:
+    """A model server in a process of its own; its URL."""
+    script = str(EXAMPLES / "mock" / "hello.yaml")
+    command = (sys.executable, "-c", "from loopconform.cli import main; main()", "mock-model", script)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
 
 
 def said(result: Result) -> str:
@@ -91,14 +108,13 @@ def test_a_job_writes_into_the_log_of_its_own_agent(tmp_path: Path) -> None:
     text = f"""
     {TWO}
     steps:
-    - {{maintenance: {{gate: g, append: [{{type: agent/inbox/spliced, data: {{}}}}]}}, to: one}}
+    - {{maintenance: {{gate: g, append: [{{type: compaction/start, data: {{}}}}]}}, to: one}}
     - {{inject: x, to: two}}
     - open: gate g
     """
     _, rows = composed(tmp_path, text)
     kinds = {name: [row["type"] for row in found[1:]] for name, found in rows.items()}
-    assert "maintenance/start" in kinds["s1"] or "agent/inbox/spliced" in kinds["s1"]
-    assert kinds["s2"] == ["agent/inbox/spliced"]
+    assert kinds == {"s1": ["compaction/start"], "s2": ["agent/inbox/spliced"]}
 
 
 def test_a_stored_session_is_taken_up(tmp_path: Path) -> None:
@@ -123,6 +139,23 @@ def test_a_start_that_fails_is_told_and_the_others_go_on(tmp_path: Path) -> None
     assert "followup was refused: one is not live" in said(result)
     assert list(rows) == ["s2"]
     assert ends(rows["s2"]) == ["completed"]
+
+
+def test_an_agent_may_talk_to_a_real_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)
+    with mock_model() as url:
+        text = f"""
+        agents: [{{id: a, sessionId: s1, provider: deepseek-official, model: m}}, {{id: b, sessionId: s2}}]
+        deepseek: {{base_url: "{url}"}}
+        answers: [Scripted.]
+        steps: [{{followup: Hi, to: a}}, {{followup: Hi, to: b}}]
+        """
+        result, rows = composed(tmp_path, text)
+    assert result.exit_code == 0, result.output
+    assert (ends(rows["s1"]), ends(rows["s2"])) == (["completed"], ["completed"])
+    said_by = {name: of(found, "assistant/message")[0]["message"]["content"] for name, found in rows.items()}
+    assert said_by["s2"] == [{"type": "text", "text": "Scripted."}]
+    assert said_by["s1"][-1]["text"].startswith("Hello!")
 
 
 def test_a_standstill_is_found(tmp_path: Path) -> None:
