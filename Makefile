@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: conform conform-dsh findings test lint interop bench soak explore-deep explore-pins logs-deep tla tla-deep tla-record documents clean
+.PHONY: conform conform-dsh findings kills test lint interop bench soak explore-deep explore-pins logs-deep tla tla-deep tla-record documents clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -70,6 +70,9 @@ conform-dsh: $(READY)  ## the suite on the published npm packages, installed out
 findings: $(READY)     ## write anew what the published packages do that the default profile does not allow
 	$(DSH)/install.sh
 	$(BIN)/python -m loopconform.divergences --adapter $(DSH) --expected $(DSH)/expected-seed.yaml --out conformance/FINDINGS.md conformance/cases/races conformance/cases/hand
+
+kills: $(READY)         ## look for cases that kill the wrong loops, and write the kill matrix anew: an hour; ONLY="driver/*" picks some
+	$(BIN)/python -m loopconform.mutants search $(ONLY)
 
 interop: $(READY)      ## exchange sessions with the published npm packages (installed outside of the checkout)
 	$(DSH)/install.sh
