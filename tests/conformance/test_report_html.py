@@ -26,7 +26,9 @@ HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=\"
 KILLS = Kills(
     (
         Kill(mutant="driver/no-latch", clause="L-SEND-9", case="wake/after-cancel", words="A wake is forgotten."),
-        Kill(mutant="driver/same", clause="L-IN-13", words="Its graph is equal."),
+        Kill(mutant="driver/same", fate="equivalent", words="driver at its first bound"),
+        Kill(mutant="driver/hangs", fate="dead", case="smoke/text"),
+        Kill(mutant="driver/alive", fate="hole"),
     )
 )
 
@@ -199,18 +201,21 @@ def test_headings_and_landmarks(page: Page) -> None:
 
 
 def test_the_kill_matrix(page: Page, run: Run, tmp_path: Path) -> None:
-    assert "1 of 2 wrong loops are ended by a case" in [text for _, text in page.all("p")]
+    fates = {a["data-fate"]: int(text) for a, text in page.all("dd") if "data-fate" in a}
+    assert fates == {"killed": 1, "dead": 1, "equivalent": 1, "hole": 1}
     rows = [text for _, text in page.all("ul", class_="kills")]
     assert rows == [
-        "driver/same Its graph is equal. not killed by a case",
+        "driver/hangs in smoke/text",
+        "driver/alive",
+        "driver/same driver at its first bound",
         "driver/no-latch A wake is forgotten. killed by wake/after-cancel",
     ]
     assert load(tmp_path / "kills.json") is None
     assert 'id="kills"' not in report_html.render(run, "0.1", None)
     path = tmp_path / "kills.json"
-    path.write_text('[{"mutant": "m", "clause": ["A-1", "B-2"], "case": null, "more": 1}]')
-    assert load(path) == Kills((Kill(mutant="m", clause="A-1, B-2"),))
-    for text in ("{", "{}", '[{"clause": "A-1"}]'):
+    path.write_text('[{"fault": "m", "clause": ["A-1", "B-2"], "case": null, "more": 1}, {"mutant": "n", "case": "c"}]')
+    assert load(path) == Kills((Kill(mutant="m", clause="A-1, B-2", fate="hole"), Kill(mutant="n", case="c")))
+    for text in ("{", "{}", '[{"clause": "A-1"}]', '[{"mutant": "m", "fate": "unsure"}]'):
         path.write_text(text)
         found = load(path)
         assert found is not None
