@@ -106,20 +106,28 @@ Paid(l, price) ==
 -----------------------------------------------------------------------------
 (* Steps of the environment.                                               *)
 
+(* Where a call comes from: whether somebody may call, how deep the calls  *)
+(* of a machine beside this one are, and whether that one's record is      *)
+(* being published to the same log.                                        *)
+Here == [may |-> MayCall, deep |-> 0, busy |-> FALSE]
+
 (* An operation is called; inside a log window it waits if the law says so.*)
-Call(operation, price, waits) ==
-  /\ MayCall
-  /\ Nested <= Depth
-  /\ CanPay(left, price)
-  /\ left' = Paid(left, price)
-  /\ IF LogIsLocked /\ waits
-     THEN /\ waiting' = Append(waiting, operation)
-          /\ label' = <<"wait">> \o operation
-          /\ UNCHANGED stack
-     ELSE /\ stack' = Append(stack, Activation(operation, "closed", LogIsLocked))
-          /\ label' = <<"call">> \o operation
-          /\ UNCHANGED waiting
-  /\ UNCHANGED <<parked, begun>>
+CallFrom(place, operation, price, waits) ==
+  LET locked == LogIsLocked \/ place.busy
+  IN /\ place.may
+     /\ Nested + place.deep <= Depth
+     /\ CanPay(left, price)
+     /\ left' = Paid(left, price)
+     /\ IF locked /\ waits
+        THEN /\ waiting' = Append(waiting, operation)
+             /\ label' = <<"wait">> \o operation
+             /\ UNCHANGED stack
+        ELSE /\ stack' = Append(stack, Activation(operation, "closed", locked))
+             /\ label' = <<"call">> \o operation
+             /\ UNCHANGED waiting
+     /\ UNCHANGED <<parked, begun>>
+
+Call(operation, price, waits) == CallFrom(Here, operation, price, waits)
 
 (* Await point number i is answered; only when no segment runs.            *)
 Answer(i, answer, price) ==

@@ -18,39 +18,42 @@ IsVain == phase = "idle" /\ AnyPending = {}
 -----------------------------------------------------------------------------
 (* Operations.                                                             *)
 
-Operation(operation, price) == Call(operation, price, MayWait(operation))
+Operation(place, operation, price) == CallFrom(place, operation, price, MayWait(operation))
 
 (* L-SEND-1: followup, steer, inject, and the cell without a preset.       *)
-SendMessage(target, wakeup) ==
-  Operation(<<"send", NextMessage, target, wakeup>>,
+SendMessage(place, target, wakeup) ==
+  Operation(place, <<"send", NextMessage, target, wakeup>>,
             IF ~wakeup /\ target = "next-turn" THEN <<"messages", "silentPrompts">> ELSE <<"messages">>)
 
-CancelAll(cause, keep) ==
-  Operation(<<"cancel", cause, keep>>,
+CancelAll(place, cause, keep) ==
+  Operation(place, <<"cancel", cause, keep>>,
             IF IsVain THEN Free
             ELSE IF cause = "user" THEN <<"cancelUser">> ELSE <<"cancelDisposed">>)
 
-RunMaintenance == Operation(<<"maintain">>, IF phase = "idle" THEN <<"jobs">> ELSE Free)
+RunMaintenance(place) == Operation(place, <<"maintain">>, IF phase = "idle" THEN <<"jobs">> ELSE Free)
 
-Edit(operation) == Operation(operation, <<"edits">>)
-EditWithMessage(operation) == Operation(operation, <<"edits", "messages">>)
+Edit(place, operation) == Operation(place, operation, <<"edits">>)
+EditWithMessage(place, operation) == Operation(place, operation, <<"edits", "messages">>)
 
-Edited ==
+Edited(place) ==
   \/ \E message \in AnyPending :
-       \/ Edit(<<"send", message, "next-turn", TRUE>>)
-       \/ Edit(<<"remove", message>>)
-       \/ EditWithMessage(<<"replace", message, NextMessage>>)
-  \/ Edit(<<"remove", NextMessage>>)
-  \/ Edit(<<"replace", NextMessage, NextMessage + 1>>)
-  \/ AnyPending # {} /\ Edit(<<"clear_inbox">>)
-  \/ EditWithMessage(<<"splice", "next-turn", 0, 0, <<NextMessage>>>>)
-  \/ EditWithMessage(<<"splice", "next-step", -1, 1, <<NextMessage>>>>)
+       \/ Edit(place, <<"send", message, "next-turn", TRUE>>)
+       \/ Edit(place, <<"remove", message>>)
+       \/ EditWithMessage(place, <<"replace", message, NextMessage>>)
+  \/ Edit(place, <<"remove", NextMessage>>)
+  \/ Edit(place, <<"replace", NextMessage, NextMessage + 1>>)
+  \/ AnyPending # {} /\ Edit(place, <<"clear_inbox">>)
+  \/ EditWithMessage(place, <<"splice", "next-turn", 0, 0, <<NextMessage>>>>)
+  \/ EditWithMessage(place, <<"splice", "next-step", -1, 1, <<NextMessage>>>>)
 
-Operations ==
-  \/ left.messages > 0 /\ \E target \in {"next-step", "next-turn"}, wakeup \in BOOLEAN : SendMessage(target, wakeup)
-  \/ \E cause \in {"user", "disposed"}, keep \in BOOLEAN : CancelAll(cause, keep)
-  \/ RunMaintenance
-  \/ left.edits > 0 /\ Edited
+OperationsFrom(place) ==
+  \/ /\ left.messages > 0
+     /\ \E target \in {"next-step", "next-turn"}, wakeup \in BOOLEAN : SendMessage(place, target, wakeup)
+  \/ \E cause \in {"user", "disposed"}, keep \in BOOLEAN : CancelAll(place, cause, keep)
+  \/ RunMaintenance(place)
+  \/ left.edits > 0 /\ Edited(place)
+
+Operations == OperationsFrom(Here)
 
 -----------------------------------------------------------------------------
 (* Answers.                                                                *)

@@ -550,9 +550,12 @@ Leave(answer) ==
     /\ Effect
     /\ UNCHANGED <<point, left>>
 
+\* VD-40  If the results that were due could not be recorded, the error says that too.
+Said(error) == <<"leave", "throws", error>> \o (IF Label = "throw" THEN <<"incomplete">> ELSE Nothing)
+
 \* L-TOOL-21, INV-S11
 LeaveThrows(part, c) ==
-    /\ label' = <<"leave", "throws", <<part, c>>>>
+    /\ label' = Said(<<part, c>>)
     /\ MayThrow
     /\ Failure = <<part, c>>
     /\ GoOn(Nothing, "closed")

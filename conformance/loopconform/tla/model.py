@@ -99,7 +99,7 @@ def instance_text(model: Model, subject: Subject, bound: str, law: Law, changes:
     lines = [f"---- MODULE Compared ----\nEXTENDS {model.module}"]
     lines += [f"Compared_{name} == {text(value)}" for name, value in used.items()]
     lines.append("====")
-    config = ["SPECIFICATION Spec", "CONSTANTS"]
+    config = [f"SPECIFICATION {subject.specification}", "CONSTANTS"]
     config += [f"  {name} <- Compared_{name}" for name in used]
     config += [f"  {name} {sign} {value}" for name, (sign, value) in rest.items()]
     return "\n".join(lines) + "\n", "\n".join(config) + "\n"

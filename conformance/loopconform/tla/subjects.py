@@ -55,6 +55,8 @@ class Subject:
     session_format: int = 0
     environment: str = ""
     """Who may call and answer what, and at what price, in Markdown."""
+    specification: str = "Spec"
+    """The TLA+ specification that is compared."""
     extra: Mapping[str, str] = field(default_factory=dict)
 
     @property
