@@ -207,13 +207,17 @@ def _feed(judge: Judge, items: Iterable[ReadRow | Damage], notes: _Notes, option
             if options.accept:
                 acceptance = Acceptance(header, law_of(options.profile, 4 if header["version"] == 4 else 0))
         elif header is not None:
-            notes.add(judge.event(item.value, item.line, item.frame, item.offset))
+            found = judge.event(item.value, item.line, item.frame, item.offset)
+            if found:
+                notes.add(found)
             if acceptance is not None:
                 # A log that breaks a rule of its rows is no record of a run: that finding says it better.
                 if acceptance.done or notes.broken or not judge.certain:
                     acceptance = None
                 else:
-                    notes.add(acceptance.event(item.value, item.line))
+                    found = acceptance.event(item.value, item.line)
+                    if found:
+                        notes.add(found)
     if header is not None:
         notes.add(judge.finish())
         if acceptance is not None and not notes.broken and judge.certain:

@@ -109,8 +109,8 @@ class Acceptance:
         index = self._events
         kind = row.get("type")
         if self._streaming:
-            # In the middle of a stream another delta changes nothing: the set is the one behind every delta.
-            if kind == "assistant/chunk" and row["data"]["chunk"]["type"] in _DELTAS:
+            # In the middle of a stream a chunk that finishes nothing changes nothing: the set is the one behind each.
+            if kind == "assistant/chunk" and row["data"]["chunk"]["type"] != "finish":
                 self._events += 1
                 return ()
             if kind in _RUNS:
@@ -314,7 +314,6 @@ class Acceptance:
 
 
 _DELTA: Observation = ("assistant/chunk", "")
-_DELTAS = frozenset(("text-delta", "reasoning-delta", "tool-call-delta"))
 _RUNS = frozenset(("text-chunks", "reasoning-chunks", "tool-call-chunks"))
 _LOST_LEGAL = "turn/start of a turn that claims it"
 _OPEN_LEGAL = "a claim by a later turn, or a removal with outcome canceled"

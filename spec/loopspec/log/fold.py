@@ -196,21 +196,25 @@ def _reset_attempt(log: Log) -> None:
 def _take_chunk(log: Log, row: Row) -> None:
     if log.header is None:
         log.headerless_stream = True
-    if row.judged is None or row.chunk is None:
-        return
+    if row.judged is not None and row.chunk is not None:
+        absorb_chunk(log, row.judged[0], row.chunk, row.index, row.count)
+
+
+def absorb_chunk(log: Log, grammar: stream.Grammar, chunk: Record, index: int, count: int) -> None:
+    """Fold a chunk (or `count` deltas joined to one) that leads to this state of the stream grammar."""
     if log.grammar.finish is not None:
         _reset_attempt(log)
-    log.grammar = row.judged[0]
+    log.grammar = grammar
     try:
-        log.assembly = stream.absorb(log.assembly, row.chunk)
+        log.assembly = stream.absorb(log.assembly, chunk)
     except (KeyError, TypeError, AttributeError):
         return
-    if log.attempt_ranges and log.attempt_ranges[-1][1] == row.index:
-        log.attempt_ranges[-1] = (log.attempt_ranges[-1][0], row.index + row.count)
+    if log.attempt_ranges and log.attempt_ranges[-1][1] == index:
+        log.attempt_ranges[-1] = (log.attempt_ranges[-1][0], index + count)
     else:
-        log.attempt_ranges.append((row.index, row.index + row.count))
-    log.run_at = row.index + row.count
-    if log.grammar.finish == "max-tokens":
+        log.attempt_ranges.append((index, index + count))
+    log.run_at = index + count
+    if grammar.finish == "max-tokens":
         log.hit_ceiling = True
 
 

@@ -195,6 +195,11 @@ class Judge:
             self._rows += 1
             return ()
         log.flush()
+        index = log.index
+        if self._lanes and lanes.chunk(log, raw, line):
+            self._rows += 1
+            self._lines.append((index, line, "assistant/chunk"))
+            return ()
         if log.index == 0 and log.snapshot:
             log.no_seq, log.no_time = "seq" not in raw, "time" not in raw
         if raw.get("type") == "session":

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from loopspec import stream
+from loopspec.log.fold import absorb_chunk, attempt_grammar, joined_chunk
+from loopspec.log.packed import PACKED_TYPES
+from loopspec.log.plain import CHECKS
 from loopspec.log.state import Log, Row
 from loopspec.values import SAFE_INTEGER
 
@@ -19,6 +23,7 @@ _BLOCK_OF = {"text-delta": "text", "reasoning-delta": "reasoning", "tool-call-de
 _PACKED_KEYS = frozenset(("type", "seq0", "time0", "data"))
 _RUN_KEYS = frozenset(("turn", "step", "index", "dt", "texts"))
 _CALL_KEYS = frozenset(("turn", "step", "index", "dt", "id", "args"))
+_CHUNK = CHECKS[0]["assistant/chunk"]
 
 
 def ordinary(log: Log, row: Row) -> bool:
@@ -129,6 +134,51 @@ def delta(log: Log, raw: dict[str, Any]) -> bool:
     log.run_words.append(words)
     log.index += 1
     log.time = time
+    return True
+
+
+def chunk(log: Log, raw: dict[str, Any], line: int) -> bool:
+    """A chunk, or a packed run of deltas, where the attempt at hand expects it; if so, it is folded right here.
+
+    What the rules on chunks would ask is asked: the open turn and step (`S-LNT-52`, `57`), the stream grammar (`58`),
+    no message before (`63`), a header (`77`); and what `ordinary` asks of the envelope.
+    """
+    if len(raw) != 4 or log.anchor is not None or log.header is None or log.seed_length or log.format != 0:
+        return False
+    kind, data = raw.get("type"), raw.get("data")
+    if type(kind) is not str or type(data) is not dict:
+        return False
+    if kind == "assistant/chunk":
+        seq, time, count = raw.get("seq"), raw.get("time"), 1
+        if type(seq) is not int or seq != log.index or not _CHUNK(data):
+            return False
+        piece = data["chunk"]
+    elif kind in PACKED_TYPES:
+        count = sound_run(raw)
+        if not count or raw["seq0"] != log.index:
+            return False
+        time, piece = raw["time0"], joined_chunk(kind, data)
+    else:
+        return False
+    if (
+        data["turn"] != log.turn
+        or data["step"] != log.step
+        or type(time) is not int
+        or time < (log.time or 0)
+        or time > SAFE_INTEGER
+        or (log.created_at is not None and time < log.created_at)
+        or log.prune is not None
+        or log.interrupted_end is not None
+    ):
+        return False
+    grammar, found = stream.judge(attempt_grammar(log), piece)
+    if found:
+        return False
+    absorb_chunk(log, grammar, piece, log.index, count)
+    log.time = time
+    log.last_type = "assistant/chunk"
+    log.index += count
+    log.line = line
     return True
 
 
