@@ -102,8 +102,8 @@ class Composition:
     def _step_driver(self, loop: Loop) -> tuple[Move[Any], Loop]:
         move = self.drives.step(loop.driver)
         batch = loop.batch
-        if batch is not None and move.verb == "begin":
-            batch = _unheard(batch)
+        if batch is not None and move.verb == "begin" and not loop.driver.stack:
+            batch = _unheard(batch)  # it had waited for a record of the batch, and not for one of the driver's own
         if batch is not None and move.verb == "notify" and move.effect[0] == "abort":
             batch = self._told(batch)
         return move, Loop(move.config, batch)

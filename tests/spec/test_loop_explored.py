@@ -137,3 +137,36 @@ def test_what_waits_begins_before_the_next_effect_of_the_batch() -> None:
 def test_a_batch_under_an_aborted_signal_knows_it() -> None:
     """CW13: a cancel between the answer and the batch reaches the batch as well."""
     assert failed(explored("seed", 4, "quick", Forgetful())) != set()
+
+
+def test_a_call_that_waited_for_a_record_of_the_driver_leaves_the_window_of_the_batch_open() -> None:
+    """L-LOG-3: a listener of `tools/execute` sends, an observer of that record cancels, the listener goes on."""
+    nested = loop_world.QUICK.changed(depth=2, messages=2)
+    world = loop_world.LoopWorld(law("seed", 4), nested)
+    (node,) = world.initial()
+    path: list[Any] = []
+
+    def go(*begin: Any) -> None:
+        nonlocal node
+        usual = ("chunk",) if path[-1:] == [("park", "chunk", False)] else ("end", "tool-calls", True, True)
+        for moved, after in world.moves(node):
+            label: Any = moved
+            plain = label[0] not in ("call", "wait") and label[-1] not in ("throws", "rejects")
+            asked = label[0] != "answer" or label[1] != path[-1][1:] or label[1][0] != "chunk" or label[2] == usual
+            if label[: len(begin)] == begin if begin else plain and asked:
+                node = after
+                path.append(label)
+                return
+        raise AssertionError(f"no {begin} after {path[-5:]}")
+
+    go("call", "send", 1)
+    while path[-1][:2] != ("notify", "tools/execute"):
+        go()
+    go("call", "send", 2)
+    while path[-1][:2] != ("append", "agent/inbox/spliced"):
+        go()
+    go("wait", "cancel", "user")
+    while node.config.loop.driver.stack or node.config.loop.driver.waiting:
+        go()
+    assert "begin" in [label[0] for label in path]
+    go("call", "maintain")
