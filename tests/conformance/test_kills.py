@@ -1,0 +1,93 @@
+"""The kill matrix stands: every recorded kill still kills, no killer is a false alarm, nothing survives in silence."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from loopconform.mutants import matrix, search, table
+from loopconform.mutants.matrix import Bench
+from loopconform.mutants.named import everything, named
+from loopconform.mutants.patch import Switch, faulty, original_of
+from loopconform.runner.channel import InsideChannel
+from loopconform.runner.play import Player
+from loopspec import driver
+
+FAULTS = {fault.id: fault for fault in everything()}
+KILLS = matrix.load()
+KILLED = [kill for kill in KILLS.values() if kill.fate == "killed"]
+HINT = "to search anew: make kills"
+
+
+def test_every_fault_has_a_fate() -> None:
+    assert list(KILLS) == list(FAULTS), HINT
+
+
+def test_there_are_enough_of_them() -> None:
+    named_ones = {fault.id for fault in named()}
+    assert len(named_ones) >= 60
+    assert sum(kill.fault in named_ones for kill in KILLED) >= 60
+
+
+def test_every_recorded_case_kills_its_fault() -> None:
+    """The faulty harness is a process of its own: the judge in this one stays sound."""
+    cases = matrix.cases_by_id({kill.case for kill in KILLED})
+    gone = sorted({kill.case for kill in KILLED} - set(cases))
+    assert not gone, f"these cases are no more; {HINT}"
+    bench = Bench(30.0)
+    wrong = []
+    try:
+        for kill in KILLED:
+            result = bench.play(FAULTS[kill.fault], cases[kill.case], kill.profile)
+            if result.verdict != "FAIL":
+                wrong.append((kill.fault, kill.case, result.verdict, result.reason[:200]))
+    finally:
+        bench.close()
+    assert not wrong, HINT
+
+
+def test_every_killer_passes_without_the_fault() -> None:
+    pairs = sorted({(kill.case, kill.profile) for kill in KILLED})
+    cases = matrix.cases_by_id({id for id, _ in pairs})
+    player = Player(InsideChannel, 30.0)
+    try:
+        wrong = [
+            (id, profile, result.verdict, result.reason[:200])
+            for id, profile in pairs
+            if (result := player.play(cases[id], profile)).verdict != "PASS"
+        ]
+    finally:
+        player.close()
+    assert not wrong
+
+
+def test_no_fault_survives_in_silence() -> None:
+    """A hole has its reason in `holes.yaml`; a reason without a hole is stale."""
+    holes = {kill.fault: kill.words for kill in KILLS.values() if kill.fate == "hole"}
+    assert holes == dict(search.reasons())
+    assert all(kill.words for kill in KILLS.values())
+
+
+def test_the_page_is_current() -> None:
+    assert table.PAGE.read_text(encoding="utf-8") == table.page(tuple(FAULTS.values()), KILLS), HINT
+
+
+@pytest.mark.parametrize("change", ["text", "always", "swaps"])
+def test_a_fault_comes_out_again(change: str) -> None:
+    before = Counter({id(rule): 1 for rule in driver.MACHINE.rules.values()})
+    fault = next(fault for fault in FAULTS.values() if fault.change == change and fault.module == "loopspec.driver")
+    sound = original_of(fault)
+    switch = Switch()
+    switch.to(fault)
+    assert original_of(fault) is not sound
+    switch.to(None)
+    assert original_of(fault) is sound
+    before[id(driver.MACHINE.rules.get("the effect that should have come first"))] += 1
+    assert Counter({id(rule): 1 for rule in driver.MACHINE.rules.values()}) == before
+
+
+def test_a_fault_that_does_not_fit_is_an_error() -> None:
+    fault = next(named())._replace(old="no such text")
+    with pytest.raises(ValueError, match="occurs 0 times, not once"):
+        faulty(fault, original_of(fault))
