@@ -335,6 +335,9 @@ def test_the_filter(tab: Browser, run: Run) -> None:
     assert tab.ask(VISIBLE.format("case")) == everything
     clause = run.results[0].case.clauses[0]
     tab.ask("document.getElementById('words').focus()")
+    tab.write("may_claim")
+    assert (tab.ask(VISIBLE.format("case")), tab.ask(VISIBLE.format("failure"))) == (3, 3), "found by its failure"
+    tab.ask("document.getElementById('words').value = ''")
     tab.write(clause.lower())
     tab.settle()
     assert 0 < tab.ask(VISIBLE.format("case")) < everything

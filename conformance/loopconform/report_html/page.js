@@ -14,8 +14,12 @@
   for (const [clause, members] of Object.entries(data.clauses)) {
     for (const at of members) clausesOf[at].push(clause);
   }
-  cases.forEach((row, at) => texts.set(row, `${row.textContent} ${clausesOf[at].join(" ")}`.toLowerCase()));
-  failures.forEach((one) => texts.set(one, `${one.textContent} ${one.dataset.words}`.toLowerCase()));
+  // A case is found by all that is said about it, its failure included; a failure is shown when its case is.
+  const failureOf = new Map(failures.map((one) => [one.id.replace("failure", "case"), one]));
+  cases.forEach((row, at) => {
+    const account = failureOf.get(row.id)?.textContent ?? "";
+    texts.set(row, `${row.textContent} ${clausesOf[at].join(" ")} ${account}`.toLowerCase());
+  });
 
   const wanted = () => ({
     terms: words.value.toLowerCase().split(/\s+/).filter(Boolean),
@@ -34,8 +38,12 @@
   const apply = () => {
     const wish = wanted();
     const kept = cases.map((row) => fits(row, wish));
-    cases.forEach((row, at) => { row.hidden = !kept[at]; });
-    const bad = failures.filter((one) => { one.hidden = !fits(one, wish); return !one.hidden; });
+    cases.forEach((row, at) => {
+      row.hidden = !kept[at];
+      const failure = failureOf.get(row.id);
+      if (failure) failure.hidden = !kept[at];
+    });
+    const bad = failures.filter((one) => !one.hidden);
     const open = clauses.filter((one) => {
       one.hidden = !data.clauses[one.dataset.clause].some((at) => kept[at]);
       return !one.hidden;
@@ -44,8 +52,7 @@
     count("case", shown, cases.length);
     count("failure", bad.length, failures.length);
     count("clause", open.length, clauses.length);
-    const all = shown === cases.length && bad.length === failures.length;
-    found.textContent = all ? `Everything is shown: ${cases.length.toLocaleString("en")} cases.`
+    found.textContent = shown === cases.length ? `Everything is shown: ${cases.length.toLocaleString("en")} cases.`
       : `${shown.toLocaleString("en")} of ${cases.length.toLocaleString("en")} cases fit, ${bad.length.toLocaleString("en")} of them did not pass.`;
   };
   const clear = () => { toggles.forEach((one) => one.setAttribute("aria-pressed", "false")); };
