@@ -42,6 +42,7 @@ def python_graph(subject: Subject, bound: str, law: Law, max_states: int | None)
 @click.argument("machine")
 @click.option("--bound", "bounds", multiple=True, help="A named bound; or `quick` (default), `deep`, `ci`, `all`.")
 @click.option("--profile", type=click.Choice(PROFILES), help="Whose law. Default: that of the machine, mostly seed.")
+@click.option("--session-format", type=click.Choice(("0", "4")), help="Of which format. Default: that of the machine.")
 @click.option("--max-states", type=click.IntRange(1), help="Give up (undecided) beyond this many states.")
 @click.option("--timeout", type=click.IntRange(1), default=1800, show_default=True, help="Seconds for TLC.")
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Set a constant of the TLA+ side only.")
@@ -52,6 +53,7 @@ def command(
     machine: str,
     bounds: tuple[str, ...],
     profile: Profile | None,
+    session_format: str | None,
     max_states: int | None,
     timeout: int,
     changes: tuple[str, ...],
@@ -65,9 +67,10 @@ def command(
         raise click.BadParameter(f"{machine!r}; there are {', '.join(known)}", param_hint="MACHINE")
     subject = known[machine]
     asked = Asked(max_states, timeout, settings(changes), record, other_jar, models or TLA)
+    law = subject.law(profile, None if session_format is None else int(session_format))
     worst = EQUAL
     for bound in chosen(subject, bounds):
-        worst = max(worst, _one(subject, bound, subject.law(profile), asked))
+        worst = max(worst, _one(subject, bound, law, asked))
     raise SystemExit(worst)
 
 

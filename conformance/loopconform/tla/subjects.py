@@ -64,9 +64,9 @@ class Subject:
         """The bounds that are compared in every run of the tests."""
         return tuple(self.extra.get("ci", "").split()) or (self.quick,)
 
-    def law(self, profile: Profile | None = None) -> Law:
+    def law(self, profile: Profile | None = None, session_format: int | None = None) -> Law:
         """The law that is compared unless somebody asks for another one."""
-        return law_of(profile or self.profile, self.session_format)
+        return law_of(profile or self.profile, self.session_format if session_format is None else session_format)
 
 
 def constant(switch: str) -> str:
