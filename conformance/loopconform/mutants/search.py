@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import yaml
 
@@ -19,6 +20,7 @@ from loopconform.mutants.matrix import Bench, Kill
 from loopconform.mutants.named import HOME, everything, slug
 from loopconform.mutants.patch import Fault
 from loopconform.protocol.case import Case
+from loopconform.protocol.requests import Do, Release, Settle
 from loopconform.runner.channel import InsideChannel
 from loopconform.runner.results import Result
 
@@ -125,7 +127,7 @@ def kept(bench: Bench, fault: Fault, result: Result, cases: dict[str, Case]) -> 
     found = result.shrunk or result.case
     case = Case(
         id=f"found/{slug(fault.id)}", title=f"kills {fault.id}", area="log", clauses=(), profiles=("seed",),
-        spec=version(), program=found.program,
+        spec=version(), program=settled(found.program),
     )  # fmt: skip
     again = bench.play(fault, case, "seed")
     if again.verdict != "FAIL" or bench.play(None, case, "seed").verdict != "PASS":
@@ -133,6 +135,17 @@ def kept(bench: Bench, fault: Fault, result: Result, cases: dict[str, Case]) -> 
     cases[case.id] = case
     write_found([case for case in cases.values() if case.id.startswith("found/")])
     return matrix.killed_by(fault, again)
+
+
+def settled(program: Sequence[Any]) -> list[Any]:
+    """The program with a settle behind every request that makes something run: it must not hang on timing."""
+    found = []
+    for request in program:
+        if not isinstance(request, Settle):
+            found.append(request)
+        if isinstance(request, (Do, Release)):
+            found.append(Settle(verb="settle"))
+    return found
 
 
 def write_found(cases: Sequence[Case]) -> None:
