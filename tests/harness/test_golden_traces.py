@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.harness.conversation import USER, conversation
+from tests.harness.conversation import USER, Conversation
+from tests.harness.conversation import conversation as talking
+from tests.logs.generated import stored
 
 from loopharness.gate import Gate
 from loopharness.model.scripted import fail, text, tool_calls
 from loopharness.tools.registry import define_tool
+from loopspec.log.acceptance import Acceptance, law_of
+from loopspec.log.grammar import Judge
 from loopspec.profile import Profile
 
 pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def conversation(*script: Any, profile: Profile = "seed", **more: Any) -> AsyncIterator[Conversation]:
+    """A conversation whose log, in the end, breaks no rule and is a behaviour of the machines."""
+    async with talking(*script, profile=profile, **more) as talk:
+        yield talk
+        header, *rows = stored(talk, more.get("session_format", 0))
+        judge, acceptance = Judge(), Acceptance(header, law_of(profile, header["version"]))
+        found = list(judge.header(header))
+        for line, row in enumerate(rows, 2):
+            found += judge.event(row, line)
+            found += acceptance.event(row, line)
+        # that the log may end in the middle, or with a message that waits, is no fault of it
+        assert [item for item in found if item.level == "E"] == []
+        assert rows
+        assert not acceptance.done
+
 
 PROFILES: tuple[Profile, ...] = ("seed", "dsh-0.1")
 

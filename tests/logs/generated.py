@@ -154,10 +154,11 @@ async def _converse(source: random.Random, profile: Profile, session_format: int
                 await talk.agent.when_idle()
         talk.followup(fresh())
         await talk.agent.when_idle()
-        return _stored(talk, session_format)
+        return stored(talk, session_format)
 
 
-def _stored(talk: Conversation, session_format: int) -> Rows:
+def stored(talk: Conversation, session_format: int) -> Rows:
+    """The rows of a file that holds the session of this conversation as it is now."""
     session = talk.agent.session
     packed = event_rows(list(session.events), session_format)
     return [json.loads(row_text(row)) for row in (header_row(session.header), *packed)]

@@ -129,9 +129,16 @@ def advance(log: Log, row: Row) -> None:
     log.line = row.line
 
 
+_OF_THE_CUT = frozenset(("session/end-seed", "tool/result", "step/end", "turn/end"))
+
+
 def _note_early(log: Log, row: Row) -> None:
-    """Remember the first event that is older than the session, unless it is inherited (`S-LNT-19`)."""
-    if row.index >= log.seed_length:
+    """Remember the first event that is older than the session, unless it is inherited (`S-LNT-19`).
+
+    The marker of a format 4 child and its fork closers have the time of the boundary event (S-FRK-5).
+    """
+    of_the_cut = row.time == log.marker_time and row.type in _OF_THE_CUT
+    if row.index >= log.seed_length and not of_the_cut:
         log.before_created = Pledge("early", row, row.time)
 
 
@@ -309,6 +316,7 @@ def _take_end_seed(log: Log, row: Row) -> None:
     if log.format == 4 and row.data.get("inherited") is True:
         log.inherited_marker = True
         log.inherited = row.index
+        log.marker_time = row.time
         log.children = set()
         log.before_created = None
     if log.format == 0 and row.index in (log.seed_length, log.seed_length - 1) and log.seed_length:

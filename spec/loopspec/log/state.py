@@ -219,6 +219,8 @@ class Log:
         self.seed_length: int = seed if type(seed) is int else 0
         self.seed_types: dict[int, Any] = {}
         self.inherited_marker = False
+        self.marker_time: Any = None
+        """The time of the last inherited marker."""
         self.inherited = self.seed_length
         self.seeded = bool(header.get("isSeeded")) or self.seed_length > 0
         # turns and steps
