@@ -452,7 +452,12 @@ def may_rest(s: Creation, t: Transaction) -> bool:
 
 def open_dispatch(frame: Frame) -> Effect:
     """`(event, number)` of the dispatch that the rule of this frame ends, if its failure matters; else empty."""
-    names = {"minted": "mint", "committed": "commit", "start_announced": "agent/session-start"}
+    names = {
+        "minted": "mint",
+        "committed": "commit",
+        "start_announced": "agent/session-start",
+        "heard_cancel": "cancel",
+    }
     return (names[frame[0]], frame[1]) if frame[0] in names else registry.open_dispatch(frame)
 
 

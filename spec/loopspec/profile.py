@@ -179,6 +179,18 @@ TABLE: tuple[Disagreement, ...] = (
         "Published loops leave the session in its registry for ever, and its id with it.",
     ),
     Disagreement(
+        "disposal_outlives_refusal",
+        "Does a disposal go its whole road although the log refuses its cancel?",
+        ("L-DSP-4", "LR-228", "L-LOG-3", "C-REE-1", "INV-14"),
+        True,
+        False,
+        True,
+        "Asked for by an observer of the session's own record, with input pending, published loops detach agent and "
+        "session at once and fail the disposal with the text of the log, while the driver goes on. The seed has no "
+        "such refusal (`observer_operations_wait`); nobody has measured it on the later version, which is said to run "
+        "every cleanup to the end.",
+    ),
+    Disagreement(
         "closing_wake_is_refused_whole",
         "Does a wake that the closing initiator scope refuses leave an idle agent idle?",
         ("N-8", "C-REE-6", "R-72"),
@@ -419,6 +431,7 @@ class Law:
     every_owner_joins: Choice
     provider_keeps_order: Choice
     detaches_are_unconditional: Choice
+    disposal_outlives_refusal: Choice
     closing_wake_is_refused_whole: Choice
     disposed_agent_is_silent: Choice
     start_notice_is_contained: Choice

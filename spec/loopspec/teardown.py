@@ -51,6 +51,12 @@ def owes_cancel(t: Transaction) -> bool:
     return t.driver != "absent" and not t.cancelled
 
 
+def may_be_refused(s: Creation, number: int) -> bool:
+    """L-DSP-4, L-LOG-3  A record of its session is being published: published logs may refuse what the cancel writes."""
+    entry = registry.entry_of(s, "session", number)
+    return not s.law.disposal_outlives_refusal and entry is not None and entry.appending
+
+
 def joined(s: Creation, numbers: Numbers) -> Numbers:
     """N-2, C-OWN-9  Whose end an owner waits for: all of its own, or only those that nobody else tears down."""
     if s.law.every_owner_joins:
@@ -81,13 +87,23 @@ def stop(s: Creation, number: int, then: Frame) -> Outcome[Creation]:
     if not owes_cancel(t):
         return go(s, then)
     driver: Driver = "shut" if t.driver == "latched" else t.driver
-    return notify(with_member(s, t, cancelled=True, driver=driver), ("cancel", number), ("stopped", then))
+    following: Frame = ("heard_cancel", number, then) if may_be_refused(s, number) else ("stopped", then)
+    return notify(with_member(s, t, cancelled=True, driver=driver), ("cancel", number), following)
 
 
 @rules("stopped")
 def stopped(s: Creation, then: Frame) -> Outcome[Creation]:
     """C-DSP-4  Listeners of a cancel are contained."""
     return go(s.put(threw=False), then)
+
+
+@rules("heard_cancel")
+def heard_cancel(s: Creation, number: int, then: Frame) -> Outcome[Creation]:
+    """L-DSP-4  Published loops only: a refused cancel ends the road at once. The driver goes on, in no registry."""
+    if not s.threw:
+        return go(s, ("stopped", then))
+    loose = with_member(s.put(threw=False), member(s, number), driver="loose")
+    return go(loose, ("detach", "agent", number, ("detach", "session", number, ("stopped", then))))
 
 
 @rules("dispose")
@@ -125,7 +141,12 @@ def fail(s: Creation, number: int, why: str) -> Outcome[Creation]:
 
 @rules("tear_down")
 def tear_down(s: Creation, number: int, why: str) -> Outcome[Creation]:
-    """C-TDN-2 to C-TDN-4  `why` is what the public promise will be rejected with; empty when it has settled."""
+    """C-TDN-2 to C-TDN-4  `why` is what the public promise will be rejected with; empty when it has settled.
+
+    L-DSP-4: a teardown whose cancel was refused has left the registries already, and fails.
+    """
+    if member(s, number).driver == "loose":
+        return go(s, ("end", number, "disposal" if why else "", "rejected"))
     return go(s, ("request", number, "teardown", ("drain", number, why)))
 
 

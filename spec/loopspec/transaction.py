@@ -27,9 +27,10 @@ Owner = tuple[Literal["fiber", "agent"], int]
 
 Verb = Literal["create", "create_now", "resume"]
 
-Driver = Literal["absent", "shut", "latched", "idle", "busy", "hung", "drained"]
+Driver = Literal["absent", "shut", "latched", "idle", "busy", "hung", "drained", "loose"]
 """`absent`: not built. `shut`: not started yet, `latched` when a wake is kept for the start. `hung`: it will never be
-idle. `drained`: idle for good, because its disposal found it so."""
+idle. `drained`: idle for good, because its disposal found it so. `loose`: its cancel was refused, and nobody follows
+it any more (L-DSP-4)."""
 
 Scope = Literal["none", "open", "unwinding", "gone"]
 Public = Literal["pending", "resolved", "rejected"]

@@ -158,14 +158,10 @@ async def test_lr_227_disposal_during_a_tool_body_that_hands_over_contexts(profi
         assert talk.statuses() == ["running", "idle"]
 
 
-NOT_REPRODUCED = pytest.mark.xfail(strict=True, reason="L-DSP-4: the teardown goes on when its cancel is refused")
-
-
-@pytest.mark.parametrize("profile", ["seed", pytest.param("dsh-0.1", marks=NOT_REPRODUCED)])
+@BOTH
 async def test_lr_228_disposal_from_the_observer_of_a_record_with_input_pending(profile: Profile) -> None:
     """Published: the clear inside is refused and the disposal fails with its text. The agent is detached at once, and
-    its driver goes on unpublished, the queue included (a defect that the harness does not reproduce: an expected
-    failure). Seed: the cancel waits for the log; an ordinary disposal."""
+    its driver goes on unpublished, the queue included. Seed: the cancel waits for the log; an ordinary disposal."""
     asked: list[Any] = []
     async with busy(profile=profile) as talk:
         talk.followup("q")
@@ -178,7 +174,9 @@ async def test_lr_228_disposal_from_the_observer_of_a_record_with_input_pending(
             await talk.idle()
             assert talk.ends() == ["completed", "completed"]
             assert ran(talk) == [["a"], ["q"]]
-            assert talk.since("S assistant/chunk block-end")[:1] == ["E agent/status idle"]
+            after = talk.since("S assistant/chunk block-end")
+            assert after[0] == "E agent/inbox/claimed q,2"
+            assert not [told for told in after if told.startswith("S ")]
         else:
             await asked[0]
             assert talk.count("E agent/inbox/discarded q") == 1

@@ -154,13 +154,18 @@ class Court:
             at for at, op in enumerate(ops) if op.op in SETTINGS or (hasattr(op, "agent") and op.agent == agent)
         )
 
-    def _ask(self, id: int, ops: Any, inside: str) -> None:
-        """Operations that run in one tick: inside the dispatch just reported for one agent, or as soon as may be."""
+    def _ask(self, id: int, ops: Any, inside: str, is_record: bool = False) -> None:
+        """Operations that run in one tick: inside the dispatch just reported for one agent, or as soon as may be.
+
+        `is_record`: that dispatch is the publication of a record.
+        """
         if not self._announced:
             self._begin_unannounced(ops)
         for at, op in enumerate(ops):
             if op.op == "dispose" and not self.creation.handle_is_live(op.agent):
                 self.book.vain.add((id, at))
+            elif op.op == "dispose" and is_record and op.agent == inside and inside in self.loops:
+                self.book.observing[id, at] = self.loops[inside].pending()
         for agent, judge in self.loops.items():
             mine = self._ops_of(id, ops, agent)
             if mine and agent == inside:
@@ -279,7 +284,8 @@ class Court:
         fired = [one for one in self._armed if one.fires(reply)]
         for armed in reversed(fired):  # the one that came first is asked last, and runs first
             self._armed.remove(armed)
-            self._ask(armed.id, armed.reaction.ops, "" if armed.reaction.queued else reply.agent)
+            inside = "" if armed.reaction.queued else reply.agent
+            self._ask(armed.id, armed.reaction.ops, inside, isinstance(reply, Record))
 
     def _ended(self, reply: Returned | Raised) -> None:
         op = self._asked(reply, "end")

@@ -191,6 +191,8 @@ class CreationJudge:
         wanted = self._wanted(op, target, isinstance(reply, Fulfilled))
         closed = self.closure()
         after = [life for life in closed if wanted is None or wanted in life.outcomes]
+        if op.op == "dispose" and isinstance(reply, Fulfilled):
+            after = [life for life in after if ("failed", target) not in life.outcomes]
         what = "fulfilled" if isinstance(reply, Fulfilled) else "rejected"
         self._keep(closed, after, reply, f"the promise of {op.op} may not be {what} here", _PROMISES[op.op])
         if op.op == "create" and isinstance(reply, Fulfilled):

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from loopconform.judge.moves import ANYHOW, HIDDEN, RETURNED, Label
 from loopconform.judge.points import Block, Book, Frame
-from loopspec.creation import MACHINE, answers, is_gated, may_rest
+from loopspec.creation import MACHINE, answers, is_gated, may_rest, open_dispatch
 from loopspec.kernel.machine import Answer, Config, Effect, Machine, may_call
-from loopspec.registry import holder
+from loopspec.registry import entry_of, holder
 from loopspec.transaction import AGENTS, PROVIDER, Creation, Owner, Transaction, find
 
 Where = tuple[str, str, str]
@@ -109,9 +109,17 @@ class Lives:
         if operation is None:
             yield HIDDEN, self._ended(life, ANYHOW)
         elif may_call(life.config):
-            config = self.machine.call(life.config, operation)
+            config = self._observed(life.config, operation) if key in self.book.observing else life.config
+            config = self.machine.call(config, operation)
             running = top._replace(state="running", height=len(config.stack))
             yield HIDDEN, life._replace(config=config, frames=(*life.frames[:-1], running))
+
+    def _observed(self, config: Config[Creation], operation: tuple[Any, ...]) -> Config[Creation]:
+        """C-REGS-5, L-DSP-4  An observer disposes of its own agent: the record that it hears is being published."""
+        entry = entry_of(config.core, "session", operation[1])
+        if entry is None or entry.appending:
+            return config
+        return self.machine.step(self.machine.call(config, ("append", entry.object))).config
 
     def _create(self, life: Life, key: tuple[int, int], op: Any) -> tuple[Any, ...]:
         number = self.numbers[key]
@@ -147,12 +155,17 @@ class Lives:
         verb, effect, config = self.machine.step(life.config)
         after = life._replace(config=config)
         name = effect[0]
+        if name == "cancel" and open_dispatch(config.stack[-1].frame):
+            yield from self._cancelled(after, effect)
+            return
         if name == "resolve":
             after = self._settled(after, ("resolved", effect[1]))
         elif name == "reject":
             after = self._settled(after, ("rejected", effect[1]))
         elif name in ("gone", "unloaded"):
             after = self._settled(after, (name, effect[1]))
+            if effect[-1] == "rejected":
+                after = self._settled(after, ("failed", effect[1]))
         elif name == "agent/created":
             after = after._replace(announced=(*after.announced, effect[1]))
         if verb in ("park", "leave") and after.frames:
@@ -162,6 +175,15 @@ class Lives:
         seen = verb == "notify" or (verb == "park" and name == "agent/created")
         visible = seen and name in SHOWN and name in self.book.events
         yield ("live", effect) if visible else HIDDEN, after
+
+    def _cancelled(self, life: Life, effect: Effect) -> Iterator[tuple[Label, Life]]:
+        """L-DSP-4  The log may refuse the cancel of a disposal: it does when input is pending."""
+        top = life.frames[-1]
+        for is_pending in self.book.observing.get((top.request, top.ops[top.next]), ()):
+            config = life.config
+            if is_pending:
+                config = self.machine.step(self.machine.call(config, ("escape", *effect))).config
+            yield HIDDEN, life._replace(config=config)
 
     def _settled(self, life: Life, outcome: tuple[str, int]) -> Life:
         return life._replace(outcomes=life.outcomes | {outcome})

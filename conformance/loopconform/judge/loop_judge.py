@@ -68,6 +68,11 @@ class LoopJudge:
         )
         return True
 
+    def pending(self) -> frozenset[bool]:
+        """Whether there is pending input, in each explanation."""
+        cores = [point.loop.driver.core for point in self.points]
+        return frozenset(bool(core.next_turn or core.next_step) for core in cores)
+
     def may_be_disposed(self) -> None:
         """Somebody has asked for the end of whatever owns this agent."""
         self.points = frozenset(

@@ -244,6 +244,8 @@ class Moves:
         if top.state != "running" or len(point.loop.driver.stack) >= top.height:
             return point
         result = effect if verb == "leave" and effect[0] in ("return", "raise") else RETURNED
+        if top.request and self.book.ops[top.request, top.ops[top.next]].op == "dispose":
+            result = RETURNED  # L-DSP-4: it is the promise that tells of a refusal
         return point._replace(frames=(*point.frames[:-1], top._replace(state="ended", result=result)))
 
     def _notified(self, point: Point, effect: Effect, after: Loop) -> Iterator[Step]:

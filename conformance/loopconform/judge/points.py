@@ -117,6 +117,8 @@ class Book:
         self.vetoes: dict[int, Veto] = {}
         self.vain: set[tuple[int, int]] = set()
         """Disposals by a handle whose agent has ended before: they concern no live agent."""
+        self.observing: dict[tuple[int, int], frozenset[bool]] = {}
+        """Disposals by an observer of the agent's own record: whether input is pending, as far as can be told."""
         self._numbers: dict[str, int] = {}
         self._names: dict[int, str] = {}
 

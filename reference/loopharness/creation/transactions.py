@@ -466,7 +466,7 @@ class Transactions:
             "setup": item.error("setup"),
             "commit": item.error("commit"),
             "created": item.error("session/created", "agent/created", "agent/session-start"),
-            "disposal": item.error("agent/disposed"),
+            "disposal": item.error("cancel", "agent/disposed"),
             "caller": self._abort_reason(item),
         }.get(why)
         return own or refusal(why, item.name, "agent" if why == "agent-exists" else "session")
@@ -560,7 +560,7 @@ class Transactions:
             item.owner_effect.retire()
         if item.scope is None:
             self._give_back(item)
-        failure = item.failure if how == "fulfilled" else item.error("agent/disposed")
+        failure = item.failure if how == "fulfilled" else item.error("cancel", "agent/disposed")
         if failure is None:
             item.ended.resolve(None)
         else:
