@@ -1,4 +1,4 @@
-"""The soak in small; `python -m tests.creation.soak 10000` is the whole."""
+"""The soak in small; `make soak` is the whole."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ pytestmark = pytest.mark.anyio
 
 async def test_nothing_grows_over_300_lives() -> None:
     first, last = await soak(300)
-    assert grown(first, last, 300) == []
+    assert grown(first, last) == []
