@@ -11,14 +11,22 @@ from loopconform.grid.spoken import BOOKS
 from loopconform.protocol.case import Case
 
 WHY: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("needs a storage of the suite's own: durability barriers and loads are gates that few adapters have", (
-        "load", "loaded", "boundaries", "not_found", "resume",
-    )),
-    ("an appended record that is refused outside of a veto cannot be brought about through public hooks", (
-        "refused", "throw_incomplete",
-    )),
+    (
+        "needs stored sessions: the reference adapter keeps none; resumed sessions are judged from their logs",
+        ("load", "loaded", "resume"),
+    ),
+    ("an append that is refused while a failed batch is completed takes two vetoes of one type", ("throw_incomplete",)),
+    ("speaks only under `dsh-0.1`, and rules are heard under `seed`", ("verdict_read", "unwind_all", "provider_gone")),
+    ("speaks only under `dsh-0.1.7`, and rules are heard under `seed`", ("heard_late",)),
+    (
+        "the registries' own interface has no operation in the protocol",
+        ("register", "announce_own", "announce_again", "announce_entered", "withdraw"),
+    ),
+    ("a listener of a creation that throws: reactions of the protocol never do", ("escape", "raise")),
+    ("an agent that is kept behind its disposal has no name in the protocol", ("ghost_ran",)),
+    ("a hook that awaits the end of its own agent: operations of the protocol await nothing", ("await",)),
     ("not reached by any story of the grid", ()),
-)  # fmt: skip
+)
 """Reasons, each with the rules that it is true of; the last one is for the rest."""
 
 

@@ -88,16 +88,16 @@ class Generator:
                     fresh = [place for place in found if place.where != "inside" or place not in known]
                     known.update(found)
                     alone = self._tried(family, story, Place("alone"), ())
-                    yield alone
                     usual = alone.rules if isinstance(alone, Kept) else frozenset()
-                    for place in fresh:
-                        for names in _choices(family, story, place):
-                            made = self._tried(family, story, place, names, usual)
-                            if isinstance(made, Kept):
-                                text = repr(made.case.program)
-                                if text in seen:
-                                    continue
-                                seen.add(text)
+                    tried = (
+                        self._tried(family, story, place, names, usual)
+                        for place in fresh
+                        for names in _choices(family, story, place)
+                    )
+                    for made in chain([alone], tried):
+                        text = repr(made.case.program) if isinstance(made, Kept) else made.id
+                        if text not in seen:
+                            seen.add(text)
                             yield made
         finally:
             self.player.close()

@@ -180,6 +180,8 @@ def variants() -> Iterator[Scenario]:
     for gate, kind, fields in OUTCOMES:
         plans = (*calls, plan(gate, kind, **fields))
         yield Scenario(f"{gate}-{kind}", f"{gate} comes out as {kind}", "tools", (ASK,), plans, (PARALLEL,))
+    plans = (*calls, plan("tool-post", "throws"))
+    yield Scenario("batch-fails-v4", "a failed batch, format 4", "log", (ASK,), plans, (PARALLEL,), session_format=4)
 
 
 STORIES: tuple[Scenario, ...] = (*SCENARIOS, *variants())
