@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
 from loopconform.mutants import matrix, search, table
@@ -39,7 +37,10 @@ def test_every_recorded_case_kills_its_fault() -> None:
     wrong = []
     try:
         for kill in KILLED:
-            result = bench.play(FAULTS[kill.fault], cases[kill.case], kill.profile)
+            for _ in range(3):  # a harness that dies of its fault may do so before it has told what fails
+                result = bench.play(FAULTS[kill.fault], cases[kill.case], kill.profile)
+                if result.verdict != "ADAPTER_ERROR":
+                    break
             if result.verdict != "FAIL":
                 wrong.append((kill.fault, kill.case, result.verdict, result.reason[:200]))
     finally:
@@ -75,16 +76,15 @@ def test_the_page_is_current() -> None:
 
 @pytest.mark.parametrize("change", ["text", "always", "swaps"])
 def test_a_fault_comes_out_again(change: str) -> None:
-    before = Counter({id(rule): 1 for rule in driver.MACHINE.rules.values()})
+    switch = Switch()
+    before = dict(driver.MACHINE.rules)
     fault = next(fault for fault in FAULTS.values() if fault.change == change and fault.module == "loopspec.driver")
     sound = original_of(fault)
-    switch = Switch()
     switch.to(fault)
     assert original_of(fault) is not sound
     switch.to(None)
     assert original_of(fault) is sound
-    before[id(driver.MACHINE.rules.get("the effect that should have come first"))] += 1
-    assert Counter({id(rule): 1 for rule in driver.MACHINE.rules.values()}) == before
+    assert dict(driver.MACHINE.rules) == before
 
 
 def test_a_fault_that_does_not_fit_is_an_error() -> None:
