@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.logs.corpus import SHARED
 
 from loopconform.cli import main
 from loopconform.commands.trace_check import traces_in
@@ -157,3 +158,41 @@ def test_what_a_model_prints() -> None:
     done = read_run(output, 0)
     assert list(printed_in(done)) == [("explained", 1, 3), ("candidate", 1, ("append", "turn/end", 1))]
     assert Verdict(Trace("x"), 0).accepted
+
+
+SNAPSHOTS = sorted((SHARED / "v4-snapshots").glob("*/*.v4.jsonl"))
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PLAYED = ("cancel-mid-stream", "crash", "hello", "retry", "steer-and-queue", "tools")
+
+
+@MODEL
+@pytest.mark.tlc
+def test_logs_that_the_harness_writes_in_format_4_are_behaviours_of_the_model(tmp_path: Path) -> None:
+    """What the examples leave behind, in one run of TLC; without its last anchor a log is refused."""
+    found = []
+    for name in PLAYED:
+        file = tmp_path / f"{name}.jsonl"
+        played = CliRunner().invoke(
+            main, ["run", str(EXAMPLES / f"{name}.yaml"), "--format", "4", "--out", str(file), "--profile", "seed"]
+        )
+        assert played.exit_code == 0, played.output
+        version, traces = traces_in(file)
+        assert (version, len(traces)) == (4, 1), name
+        found += traces
+    hello = [row.value for row in read(tmp_path / "hello.jsonl") if isinstance(row, ReadRow) and row.value is not None]
+    *whole, broken = check([*found, trace(without("assistant/message")(hello))], law("seed", 4))
+    assert [told(one.trace.name, one) for one in whole if not one.accepted] == []
+    assert sum(one.explained for one in whole) == sum(len(one.rows) for one in found) > 80
+    assert broken.row is not None
+    assert broken.row.label[1] == "step/end"
+
+
+@MODEL
+@pytest.mark.tlc
+@pytest.mark.skipif(not SNAPSHOTS, reason=f"the corpus of logs in format 4 is not at {SHARED}; set LOOPSPEC_CORPUS")
+def test_logs_of_published_packages_in_format_4_are_behaviours_of_the_model() -> None:
+    """Some of the corpus, read where it lies; `loopspec trace-check` reads the rest as well."""
+    found = [one for file in SNAPSHOTS[:8] for one in traces_in(file)[1]]
+    verdicts = check(found, law("seed", 4))
+    assert [told(one.trace.name, one) for one in verdicts if not one.accepted] == []
+    assert sum(one.explained for one in verdicts) > 150
