@@ -120,6 +120,6 @@ SUBJECT = Subject(
         "admission_follows_preparation",
         "streams_are_embedded",
     ),
-    extra={"alphabet": "odd changed jobs small", "ci": "tiny odd jobs changed"},
+    extra={"alphabet": "odd changed jobs small", "ci": "tiny odd"},
     environment=prose("driver"),
 )
