@@ -52,7 +52,7 @@ def owes_cancel(t: Transaction) -> bool:
 
 
 def may_be_refused(s: Creation, number: int) -> bool:
-    """L-DSP-4, L-LOG-3  A record of its session is being published: published logs may refuse what the cancel writes."""
+    """L-DSP-4, L-LOG-3  A record of its session is being published: the log may refuse what the cancel writes."""
     entry = registry.entry_of(s, "session", number)
     return not s.law.disposal_outlives_refusal and entry is not None and entry.appending
 

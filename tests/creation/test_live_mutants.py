@@ -9,6 +9,7 @@ import anyio
 import pytest
 from tests.creation import test_races_in as way_in
 from tests.creation import test_races_out as way_out
+from tests.races import test_disposal as disposals
 from tests.spec.mutation import Mutant, applied
 
 from loopspec import creation, registry, teardown, transaction
@@ -61,6 +62,8 @@ MUTANTS = [
     Killed("joined", "if s.law.every_owner_joins:", "if False:",
            lambda: way_out.test_r33_to_r36_every_owner_joins("handle", "owner")),
     Killed("agent_left", "if s.threw:", "if True:", way_in.test_r32_disposing_twice),
+    Killed("heard_cancel", '("detach", "session", number, ("stopped", then))', '("stopped", then)',
+           lambda: disposals.test_lr_228_disposal_from_the_observer_of_a_record_with_input_pending("dsh-0.1")),
     Killed("refusal", 'or ("inactive-owner" if owner_state(s, owner) == "gone" else "")', "",
            way_in.test_r29_and_r30_calls_at_a_closing_provider_or_owner),
 ]  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 from loopspec.kernel.claims import Verdict
 from loopspec.kernel.explore import explore
 from loopspec.kernel.graph import digest_edges
+from loopspec.profile import Profile
 from loopspec.properties.creation import ELSEWHERE, INVARIANTS, RULES
 from loopspec.properties.creation_explorations import (
     DEFECTS,
@@ -33,6 +34,7 @@ PINNED: dict[str, tuple[int, int, int]] = {
     "strangers": (4608, 10633, 21),
     "shutdown": (6315, 15668, 16),
     "clan": (13949, 31349, 16),
+    "observed": (202, 340, 21),
 }
 """States, moves and depth under `seed`."""
 
@@ -85,6 +87,15 @@ def test_the_bounds_mix_everything_pairwise() -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("profile", ["dsh-0.1", "dsh-0.1.7"])
+def test_an_agent_that_its_observer_disposes_of_keeps_every_other_claim(profile: Profile) -> None:
+    """LR-228  What a refused cancel breaks is known, and nothing else is broken."""
+    system, claims, bound = exploring(PLANS["observed"], profile)
+    found = explore(system, **claims._asdict(), bound=bound)
+    assert found.complete
+    assert found.verdict is Verdict.PASS, found.violations
+
+
 def test_every_exploration_has_a_name() -> None:
     assert set(explorations()) == {
         f"{name} {profile}" for name in PLANS for profile in ("seed", "dsh-0.1", "dsh-0.1.7")
@@ -97,6 +108,8 @@ SHORTEST: dict[str, int] = {
     "INV-20 owner join": 5,
     "INV-14 drained before unwound": 3,
     "INV-16 heard by its scope": 4,
+    "INV-14 unwound before detached": 11,
+    "INV-16 closing published": 13,
     "INV-21 child first": 8,
     "INV-3 closure": 9,
     "INV-11 rejection after rollback": 13,

@@ -61,6 +61,12 @@ SMALL: dict[str, tuple[dict[str, Any], dict[str, int], str]] = {
         | {"escapes": 1, "inner": 2},
         "F17 F18 R-50 R-52",
     ),
+    "observed": (
+        {"requests": ("dispose",), "fibers": (), "setups": ("settles",), "kinds": (), "events": ("cancel",)},
+        {"depth": 1, "creates": 1, "ids": 1, "callers": 1, "disposals": 1, "wakes": 1, "appends": 1, "escapes": 1}
+        | {"inner": 1},
+        "LR-228",
+    ),
 }  # fmt: skip
 """Bounds for mutants: choices, budgets and witnesses."""
 
