@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.creation.stage import stage
+from tests.creation.stage import Gate, stage
 
 from loopharness.agents import Agents
 from loopharness.creation.configured import ConfigError, read
-from loopharness.gate import Gate
 
 pytestmark = pytest.mark.anyio
 

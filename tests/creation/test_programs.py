@@ -13,11 +13,10 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.creation.stage import MODEL, TOLD, Stage, Veto, quiet, stage
+from tests.creation.stage import MODEL, TOLD, Gate, Stage, Veto, quiet, stage
 
 from loopharness.agents import AgentHandle
 from loopharness.creation.promise import Promise
-from loopharness.gate import Gate
 from loopharness.session import Session
 from loopharness.signal import AbortController
 
