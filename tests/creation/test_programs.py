@@ -63,6 +63,7 @@ class Program:
         self.objects: list[object] = []
         for name, mark in TOLD.items():
             stage_.harness.context.on(name, lambda payload, mark=mark: self.hear(mark, payload), prepend=True)
+        self.before = {name: len(found) for name, found in stage_.harness.bus._listeners.items()}
 
     def hear(self, mark: str, payload: Any) -> None:
         session = payload if isinstance(payload, Session) else payload["agent"].session
@@ -170,36 +171,41 @@ async def play(calls: list[tuple[Any, ...]], by_loop: bool) -> None:
     """Play one program, end everything, and look for what is left."""
     async with stage() as on:
         program = Program(on)
-        before = {name: len(found) for name, found in on.harness.bus._listeners.items()}
         for call in calls:
             if call == ("quiet",):
                 await quiet()
                 program.check()
             else:
                 program.do(call)
-        on._reactions.clear()
-        if by_loop:
-            await on.agents.unload(on.agents.provider)
-        await quiet()
+        await finish(program, by_loop)
+
+
+async def finish(program: Program, by_loop: bool) -> None:
+    """End everything: nothing is left of anybody, and nobody still listens."""
+    on = program.stage
+    on._reactions.clear()
+    if by_loop:
+        await on.agents.unload(on.agents.provider)
+    await quiet()
+    for call_ in program.calls:
+        call_.gate.open()
+    await quiet()
+    if not by_loop:
         for call_ in program.calls:
-            call_.gate.open()
+            call_.controller.abort("over")
         await quiet()
-        if not by_loop:
-            for call_ in program.calls:
-                call_.controller.abort("over")
-            await quiet()
-            for agent in on.agents.list():
-                await on.agents.handle(agent).dispose()
-        await quiet()
-        program.check()
-        assert on.clean(), (on.harness.engine.core, on.harness.engine.items)
-        assert all(call_.result is None or call_.result.settled for call_ in program.calls)
-        assert {name: len(found) for name, found in on.harness.bus._listeners.items()} == before
-        scopes = on.agents._transactions._scopes
-        assert scopes.effects == ()
-        for plugin in program.plugins.values():
-            assert {e.label for e in plugin.effects} <= {"agents.owner()"}
-        assert all(call_.controller.signal._listeners in (None, {}) for call_ in program.calls)
+        for agent in on.agents.list():
+            await on.agents.handle(agent).dispose()
+    await quiet()
+    program.check()
+    assert on.clean(), (on.harness.engine.core, on.harness.engine.items)
+    assert all(call_.result is None or call_.result.settled for call_ in program.calls)
+    assert {name: len(found) for name, found in on.harness.bus._listeners.items()} == program.before
+    scopes = on.agents._transactions._scopes
+    assert scopes.effects == ()
+    for plugin in program.plugins.values():
+        assert {e.label for e in plugin.effects} <= {"agents.owner()"}
+    assert all(call_.controller.signal._listeners in (None, {}) for call_ in program.calls)
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
