@@ -32,12 +32,12 @@ tla: $(READY)          ## check the TLA+ models, quick bounds; MODEL=tla/X.cfg c
 
 tla-deep: $(READY)     ## every instance of the TLA+ models, and graph equality at the deep bounds
 	$(BIN)/python -m loopconform.tla.run --tier all
-	for machine in inbox driver scheduler creation tape retry; do \
+	for machine in inbox driver scheduler creation tape retry request loop; do \
 	  $(BIN)/loopspec equal $$machine --bound deep || exit $$?; done
 
 tla-record: $(READY)   ## pin the counts of the quick TLA+ instances and comparisons anew, and write the tables
 	$(BIN)/python -m loopconform.tla.run --record --tier quick
-	for machine in inbox driver scheduler creation tape retry; do \
+	for machine in inbox driver scheduler creation tape retry request loop; do \
 	  $(BIN)/loopspec equal $$machine --bound ci --record || exit $$?; done
 	$(BIN)/python -m loopconform.tla.documents
 
