@@ -56,7 +56,7 @@ def test_another_law_is_found_shrunk_and_kept(tmp_path: Path) -> None:
     assert "sequenceDiagram" in outcome.output
     assert "FAIL" in outcome.output
     case = load_case(kept)
-    assert len(case.program) <= 14
+    assert len(case.program) <= 18
     player = Player(opener("python-reference:dsh-0.1"))
     try:
         assert player.play(case, "seed").verdict == "FAIL"

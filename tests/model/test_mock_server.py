@@ -262,4 +262,4 @@ def test_the_schema() -> None:
 
 def test_the_examples_are_scripts() -> None:
     examples = sorted((Path(__file__).parents[2] / "examples" / "mock").glob("*.yaml"))
-    assert list(_load(tuple(examples))) == ["agent", "faults", "hello"]
+    assert list(_load(tuple(examples))) == ["agent", "busy", "faults", "hello"]

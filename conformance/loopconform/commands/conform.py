@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +115,8 @@ def command(
             if bar is not None and task is not None:
                 bar.advance(task)
 
-        run = play_all(start, chosen, jobs, timeout, shrink, told, adapter)
+        with _quiet():
+            run = play_all(start, chosen, jobs, timeout, shrink, told, adapter)
     run = judged(run, declared)
     _write(run, style, output)
     ctx.exit(run.exit_code())
@@ -130,7 +133,8 @@ def smoke(ctx: click.Context, adapter: str, profile: str, backend: Any, timeout:
     """The first cases for a new adapter: it can be started, makes an agent, and runs a turn."""
     cases = [case for case in load_cases((CASES / "hand",)) if case.id.startswith(SMOKE)]
     start = opener(adapter, backend, _watch if validate else None)
-    run = play_all(start, [(case, profile) for case in cases], 1, timeout, False, name=adapter)
+    with _quiet():
+        run = play_all(start, [(case, profile) for case in cases], 1, timeout, False, name=adapter)
     _write(run, "text", None)
     ctx.exit(run.exit_code())
 
@@ -169,16 +173,29 @@ def fuzz_command(
     played: list[Result] = []
     console = Console()
     try:
-        for result in fuzz(player, seed, profile, int(session_format), seconds, programs, lives):
-            played.append(result)
-            if result.verdict != "PASS":
-                played[-1] = _failed(player, result, keep, console)
-                break
+        with _quiet():
+            for result in fuzz(player, seed, profile, int(session_format), seconds, programs, lives):
+                played.append(result)
+                if result.verdict != "PASS":
+                    played[-1] = _failed(player, result, keep, console)
+                    break
     finally:
         player.close()
     run = Run(adapter, adapter, tuple(played), wanted=len(played))
     report.write_text(run, console)
     ctx.exit(run.exit_code())
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What the reference harness warns of is planned here, and not for the reader of a report."""
+    logger = logging.getLogger("loopharness")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _failed(player: Player, result: Result, keep: Path | None, console: Console) -> Result:

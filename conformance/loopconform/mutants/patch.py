@@ -157,8 +157,6 @@ class Switch:
     """At most one fault in place at a time."""
 
     def __init__(self) -> None:
-        for machine in MACHINES:
-            _book(machine.rules).setdefault(OTHER, _other)
         self._undo: Callable[[], None] = lambda: None
 
     def to(self, fault: Fault | None) -> None:
@@ -172,11 +170,16 @@ class Switch:
         setters = places_of(fault, original)
         if not setters:
             raise ValueError(f"{fault.id}: {fault.place} is not used anywhere")
+        books = [_book(machine.rules) for machine in MACHINES] if fault.change == "swaps" else []
         for put in setters:
             put(wrong)
+        for book in books:
+            book[OTHER] = _other
 
         def undo() -> None:
             for put in setters:
                 put(original)
+            for book in books:
+                del book[OTHER]
 
         self._undo = undo

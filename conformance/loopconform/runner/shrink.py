@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from loopconform.protocol.case import Case
@@ -74,18 +75,43 @@ def _size(rest: list[Any]) -> int:
 
 
 def _without_requests(search: Search, opening: Any, rest: list[Any]) -> list[Any]:
-    """Leave out runs of requests, long ones first."""
-    length = max(1, len(rest) // 2)
+    """Leave out runs of windows, long ones first; then single requests that do nothing by themselves.
+
+    A request and the `settle` behind it go together. Without the settle the program would still fail now and then: what
+    two ticks do to each other is nothing to judge (`PROTOCOL.md`, settle windows).
+    """
+    windows = _windows(rest)
+    length = max(1, len(windows) // 2)
     while length >= 1:
         at = 0
-        while at < len(rest):
-            shorter = rest[:at] + rest[at + length :]
-            if shorter and search.fails(search.case.with_program([opening, *shorter])):
-                rest = shorter
+        while at < len(windows):
+            shorter = windows[:at] + windows[at + length :]
+            if shorter and search.fails(search.case.with_program([opening, *chain(*shorter)])):
+                windows = shorter
             else:
                 at += length
         length //= 2
+    rest = list(chain(*windows))
+    at = 0
+    while at < len(rest):
+        shorter_rest = rest[:at] + rest[at + 1 :]
+        if rest[at].verb in ("react", "plan", "veto") and search.fails(
+            search.case.with_program([opening, *shorter_rest])
+        ):
+            rest = shorter_rest
+        else:
+            at += 1
     return rest
+
+
+def _windows(rest: list[Any]) -> list[list[Any]]:
+    """The requests, each run up to a `settle` together."""
+    found: list[list[Any]] = [[]]
+    for request in rest:
+        found[-1].append(request)
+        if request.verb == "settle":
+            found.append([])
+    return [window for window in found if window]
 
 
 def _without_operations(search: Search, opening: Any, rest: list[Any]) -> list[Any]:

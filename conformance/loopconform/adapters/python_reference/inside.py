@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from typing import Any, Literal
 
@@ -21,7 +20,6 @@ class Inside:
     def __init__(self, backend: Backend = "asyncio", only: str | None = None) -> None:
         """`only`: the one law that it follows, see `serve.Server`."""
         self._only = only
-        logging.getLogger("loopharness").setLevel(logging.CRITICAL)
         self.replies: deque[Any] = deque()
         self._manager = start_blocking_portal(backend)
         self._portal = self._manager.__enter__()
