@@ -12,8 +12,8 @@ from tests.spec.explored import CASES, Case, explored, pin_of, verdicts, written
 from loopspec.kernel.graph import digest_edges
 from loopspec.worlds.world import edge_digest, named_law
 
-LONG = ("driver-seed-v0-quick", "driver-dsh-0.1-v0-quick")
-"""Half a million states each: by `make explore-pins`, which asks for them in the environment."""
+LONG = ("driver-seed-v0-quick", "driver-dsh-0.1-v0-quick", "driver-dsh-0.1-v0-faults")
+"""A hundred thousand states and more each: by `make explore-pins`, which asks for them in the environment."""
 
 
 def chosen(case: Case) -> Any:
