@@ -39,7 +39,7 @@ def test_a_machine_equals_its_model(name: str, bound: str) -> None:
     assert counts(result) == {key: value for key, value in pins.items() if key != "seconds"}
 
 
-def test_every_pinned_comparison_is_equal_and_one_of_each_machine_is_deep() -> None:
+def test_every_pinned_comparison_is_equal() -> None:
     pins = equalities()
     assert all(pin["verdict"] in ("EQUAL", "EQUAL UP TO BISIMULATION") for pin in pins.values())
     assert set(manifest()) == {one.name for one in instances()}
