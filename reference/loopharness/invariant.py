@@ -25,10 +25,11 @@ COMPARED: Final = ("model", "temperature", "maxTokens", "stop")
 
 
 class InvariantError(HarnessError):
-    """Something that can never be is."""
+    """Something that can never be is. `parts` names where a request and the log part: `messages[2]`, `tools`, …"""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, parts: tuple[str, ...] = ()) -> None:
         super().__init__(f'invariant violated by "{PACKAGE}": {message}', "INVARIANT")
+        self.parts: Final = parts
 
 
 def install(context: Context, llm: LlmService, sessions: Sessions) -> Callable[[], None]:
@@ -62,29 +63,36 @@ def check_request(request: Mapping[str, Any], sessions: Sessions) -> None:
     header = session.header_record
     if header is None:
         raise InvariantError("a loop-built request with no request/header event in its session log")
-    if not _derived(request["messages"], session):
+    parted = _parted(request["messages"], session)
+    if parted:
         raise InvariantError(
             f'llm request for session "{id}" diverges from the dispatch-time durable derivation '
-            "(log-reconstruction desync)"
+            "(log-reconstruction desync)",
+            parted,
         )
-    if not _agrees(request, header):
-        raise InvariantError(f'llm request for session "{id}" diverges from the folded request header')
+    parted = _differing(request, header)
+    if parted:
+        raise InvariantError(f'llm request for session "{id}" diverges from the folded request header', parted)
 
 
-def _derived(messages: Any, session: Session) -> bool:
-    """Equal by JSON text (S-REQ-12); shared messages are equal without looking."""
+def _parted(messages: Any, session: Session) -> tuple[str, ...]:
+    """The first message that is not the log's, by JSON text (S-REQ-12); shared messages are equal without looking."""
     derived = session.messages
     if messages is derived:
-        return True
-    return len(messages) == len(derived) and all(
-        a is b or dumps(a) == dumps(b) for a, b in zip(messages, derived, strict=True)
-    )
+        return ()
+    for at, (sent, logged) in enumerate(zip(messages, derived, strict=False)):
+        if sent is not logged and dumps(sent) != dumps(logged):
+            return (f"messages[{at}]",)
+    shorter = min(len(messages), len(derived))
+    return () if len(messages) == len(derived) else (f"messages[{shorter}]",)
 
 
-def _agrees(request: Mapping[str, Any], header: Mapping[str, Any]) -> bool:
+def _differing(request: Mapping[str, Any], header: Mapping[str, Any]) -> tuple[str, ...]:
+    """The fields of the header that the request has otherwise."""
     config = header["config"]
-    return (
-        all(same_value(request.get(field), config.get(field)) for field in COMPARED)
-        and same_value(request.get("system"), header.get("system"))
-        and same_text(request.get("tools"), header.get("tools"))
-    )
+    found = [field for field in COMPARED if not same_value(request.get(field), config.get(field))]
+    if not same_value(request.get("system"), header.get("system")):
+        found.append("system")
+    if not same_text(request.get("tools"), header.get("tools")):
+        found.append("tools")
+    return tuple(found)

@@ -123,16 +123,16 @@ def test_l_inv_1_header(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "messages",
+    ("messages", "part"),
     [
-        [],
-        [user("a"), user("b")],
-        [user("b")],
-        [{**user("a"), "content": [True]}],
-        [dict(reversed(user("a").items()))],  # S-REQ-12: key order counts
+        ([], "messages[0]"),
+        ([user("a"), user("b")], "messages[1]"),
+        ([user("b")], "messages[0]"),
+        ([{**user("a"), "content": [True]}], "messages[0]"),
+        ([dict(reversed(user("a").items()))], "messages[0]"),  # S-REQ-12: key order counts
     ],
 )
-def test_l_inv_1_messages(world: World, messages: Any) -> None:
+def test_l_inv_1_messages(world: World, messages: Any, part: str) -> None:
     world.log()
     with pytest.raises(InvariantError) as caught:
         world.send(Request.of({**world.fields(), "messages": messages}))
@@ -140,6 +140,7 @@ def test_l_inv_1_messages(world: World, messages: Any) -> None:
         f'{PREFIX}llm request for session "s" diverges from the dispatch-time durable derivation '
         "(log-reconstruction desync)"
     )
+    assert caught.value.parts == (part,)
 
 
 def test_l_inv_1_messages_are_compared_at_dispatch_time(world: World) -> None:
@@ -163,14 +164,18 @@ CHANGES: list[Callable[[dict[str, Any]], object]] = [
 ]
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_l_inv_1_header_fields(world: World, change: Callable[[dict[str, Any]], object]) -> None:
+PARTS = ("model", "temperature", "maxTokens", "maxTokens", "stop", "system", "system", "tools", "tools")
+
+
+@pytest.mark.parametrize(("change", "part"), list(zip(CHANGES, PARTS, strict=True)))
+def test_l_inv_1_header_fields(world: World, change: Callable[[dict[str, Any]], object], part: str) -> None:
     world.log()
     fields = world.fields()
     change(fields)
     with pytest.raises(InvariantError) as caught:
         world.send(Request.of(fields))
     assert str(caught.value) == f'{PREFIX}llm request for session "s" diverges from the folded request header'
+    assert caught.value.parts == (part,)
 
 
 def test_l_inv_2_provider_effort_and_signal_are_not_compared(world: World) -> None:
