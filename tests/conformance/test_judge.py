@@ -88,38 +88,49 @@ def test_the_order_matters(studio: Studio, id: str) -> None:
     assert tried > 5 or id == "creation/same-id-twice"
 
 
-WRONG: dict[str, tuple[tuple[Any, ...], Any]] = {
-    "turn/start": (("event", "data", "turn"), 9),
-    "turn/end": (("event", "data", "reason", "kind"), "blocked"),
-    "step/start": (("event", "data", "step"), 9),
-    "step/end": (("event", "data", "turn"), 9),
-    "user/message": (("event", "data", "id"), "m9"),
-    "request/header": (("event", "data", "reason"), "resume"),
-    "request/context": (("event", "data", "model"), "m9"),
-    "assistant/chunk": (("event", "data", "chunk", "index"), 9),
-    "assistant/message": (("event", "data", "message", "content"), []),
-    "tool/call": (("event", "data", "callId"), "c9"),
-    "tool/result": (("event", "data", "message", "source", "callId"), "c9"),
-    "agent/inbox/spliced": (("event", "data", "start"), 9),
+WRONG: dict[str, tuple[tuple[tuple[Any, ...], Any], ...]] = {
+    "turn/start": ((("data", "turn"), 9),),
+    "turn/end": ((("data", "reason", "kind"), "blocked"), (("data", "reason"), {"kind": "error"})),
+    "step/start": ((("data", "step"), 9),),
+    "step/end": ((("data", "turn"), 9),),
+    "user/message": ((("data", "id"), "m9"),),
+    "request/header": ((("data", "reason"), "resume"),),
+    "request/context": ((("data", "model"), "m9"), (("data", "provider"), "m9")),
+    "assistant/chunk": ((("data", "chunk", "index"), 9), (("data", "step"), 9), (("data", "turn"), 9)),
+    "assistant/message": (
+        (("data", "message", "content"), []),
+        (("data", "message", "source", "model"), "m9"),
+        (("data", "usage"), {"inputTokens": 9}),
+        (("data", "step"), 9),
+        (("sourceEventSeqs",), []),
+    ),
+    "tool/call": ((("data", "callId"), "c9"), (("data", "arguments"), "{ }"), (("data", "name"), "q")),
+    "tool/result": ((("data", "message", "source", "callId"), "c9"), (("data", "turn"), 9), (("sourceEventSeqs",), [])),
+    "agent/inbox/spliced": ((("data", "start"), 9),),
 }
-"""For each type of record: a value, and a wrong one in its place."""
+"""For each type of record: values, and a wrong one in the place of each."""
 
 
-@pytest.mark.parametrize("id", ["smoke/text", "tools/model-order", "cancel/mid-stream"])
+@pytest.mark.parametrize("id", ["smoke/text", "tools/model-order", "cancel/mid-stream", "retry/given-up"])
 def test_values_matter(studio: Studio, id: str) -> None:
     """A wrong value is noticed, and so are a wrong seq and a missing surface operation."""
     run = recording(studio, id)
     for at, index in places(run, "record"):
         event = run[at][index]["event"]
-        path, wrong = WRONG[event["type"]]
-        assert judged(hand(id), "seed", altered(run, at, index, *path, to=wrong)).verdict == "FAIL", event
-        assert judged(hand(id), "seed", altered(run, at, index, "event", "seq", to=99)).verdict == "FAIL", event
+        wrongs = [*WRONG[event["type"]], (("seq",), 99)]
         if "surfaceOp" in event:
-            changed = altered(run, at, index, "event", "surfaceOp", to="replace")
-            assert judged(hand(id), "seed", changed).verdict == "FAIL", event
-        if event["type"] == "assistant/message":
-            changed = altered(run, at, index, "event", "sourceEventSeqs", to=[])
-            assert judged(hand(id), "seed", changed).verdict == "FAIL", event
+            wrongs.append((("surfaceOp",), "replace"))
+        for path, wrong in wrongs:
+            assert judged(hand(id), "seed", altered(run, at, index, "event", *path, to=wrong)).verdict == "FAIL", event
+
+
+def test_promises_come_when_they_may(studio: Studio) -> None:
+    """The promise of a job tells how it came out (L-MNT-2); whoever waits for idleness waits for it (L-IDLE-1)."""
+    run = recording(studio, "turn/maintenance")
+    ((at, index),) = [place for place in places(run, "fulfilled") if run[place[0]][place[1]]["id"] > 2]
+    failed = [list(replies) for replies in run]
+    failed[at][index] = {**run[at][index], "type": "rejected", "error": {"name": "Error"}}
+    assert judged(hand("turn/maintenance"), "seed", failed).verdict == "FAIL"
 
 
 def test_live_values_matter(studio: Studio) -> None:

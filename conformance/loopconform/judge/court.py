@@ -297,7 +297,7 @@ class Court:
             if judge.knows(reply.id, reply.op):
                 judge.show(reply)
             if isinstance(reply, Returned) and op.op == "when-idle":
-                judge.waiting_idle.add((reply.id, reply.op))
+                judge.wait_for_idleness((reply.id, reply.op))
             if isinstance(reply, Returned) and op.op == "maintenance":
                 judge.jobs.add((reply.id, reply.op))
         if op.op == "unload" and op.fiber == "agents":
@@ -319,8 +319,10 @@ class Court:
         op = self._asked(reply, "promise")
         if op.op in ("when-idle", "maintenance"):
             judge = self.loops.get(op.agent)
-            if judge is not None:
+            if judge is not None and op.op == "when-idle":
                 judge.idle(reply)
+            elif judge is not None:
+                judge.worked(reply)
             return
         self.creation.promise(reply)
         if isinstance(reply, Rejected) and op.op == "create" and op.agent in self._composed:

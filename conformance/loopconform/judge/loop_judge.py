@@ -8,10 +8,10 @@ from typing import Any
 
 from loopconform.judge import explain
 from loopconform.judge.fits import misfit
-from loopconform.judge.moves import Moves
-from loopconform.judge.points import Block, Book, Frame, Place, Point, places
+from loopconform.judge.moves import Moves, without
+from loopconform.judge.points import Block, Book, Frame, Place, Point, call_number, places
 from loopconform.judge.verdict import Undecided
-from loopconform.protocol.replies import Gate, Record, Settled
+from loopconform.protocol.replies import Fulfilled, Gate, Record, Rejected, Settled
 from loopspec import loop
 from loopspec.driver import is_quiet, status
 from loopspec.loop import Composition
@@ -33,7 +33,8 @@ class LoopJudge:
         self.points: frozenset[Point] = frozenset((Point(loop.initial(law), facts, gate=gate),))
         self.length: int | None = 0
         """How many records the log has; unknown behind records that nobody was told of."""
-        self.waiting_idle: set[tuple[int, int]] = set()
+        self.waiting_idle: dict[tuple[int, int], bool] = {}
+        """Who waits for idleness, and whether the agent may have been idle since."""
         self.jobs: set[tuple[int, int]] = set()
         self.ghosts: list[Place] = []
         """Hooks of an agent of the same id that has left its registries without having come to rest (C-OWN-10)."""
@@ -113,6 +114,8 @@ class LoopJudge:
                     queue.append(after)
                     if len(seen) > POINT_LIMIT:
                         raise Undecided(f"more than {POINT_LIMIT} points explain the agent {self.agent!r}")
+        if self.waiting_idle and not all(self.waiting_idle.values()) and _may_rest(seen):
+            self.waiting_idle = dict.fromkeys(self.waiting_idle, True)
         return list(seen)
 
     def show(self, reply: Any) -> None:
@@ -138,11 +141,15 @@ class LoopJudge:
         self.points = frozenset(after)
 
     def _counted(self, point: Point, reply: Any) -> Point:
-        """The seq of a chunk is a source of its anchor (L-STR-4)."""
-        if isinstance(reply, Record) and reply.event.get("type") == "assistant/chunk":
-            sources = (*point.facts.sources, int(reply.event.get("seq", -1)))
-            return point._replace(facts=point.facts._replace(sources=sources))
-        return point
+        """The seq of a chunk is a source of its anchor (L-STR-4), that of a call one of its result (L-TOOL-6)."""
+        kind = reply.event.get("type") if isinstance(reply, Record) else ""
+        facts = point.facts
+        if kind == "assistant/chunk":
+            facts = facts._replace(sources=(*facts.sources, int(reply.event.get("seq", -1))))
+        elif kind == "tool/call":
+            call = call_number(facts, str(reply.event["data"].get("callId")))
+            facts = facts._replace(started=(*facts.started, (call, int(reply.event.get("seq", -1)))))
+        return point if facts is point.facts else point._replace(facts=facts)
 
     def arrive(self, reply: Gate) -> None:
         """A hook stands at a gate: only where the law has one that no plan takes past it."""
@@ -254,11 +261,39 @@ class LoopJudge:
         if self.jobs and not working:
             raise explain.found(self, points, reply, "L-MNT-4", "no job runs, and its promise has not settled")
 
-    def idle(self, reply: Any) -> None:
-        """`when-idle` settled: the agent may be idle here, or may have been just before a driver started again."""
-        if self.book.ops[reply.id, reply.op].op == "maintenance":
-            self.jobs.discard((reply.id, reply.op))
-        self.waiting_idle.discard((reply.id, reply.op))
+    def wait_for_idleness(self, key: tuple[int, int]) -> None:
+        """L-IDLE-2  Somebody waits until there is no activity; that may be so already."""
+        self.waiting_idle[key] = _may_rest(self.points)
+
+    def idle(self, reply: Fulfilled | Rejected) -> None:
+        """L-IDLE-1  `when-idle` settles: the agent is idle, or may have been since; it never rejects."""
+        key = (reply.id, reply.op)
+        closed = self.closure()
+        rested = self.waiting_idle.pop(key, True)
+        if isinstance(reply, Rejected):
+            raise explain.found(self, closed, reply, "L-IDLE-1", "when-idle never rejects")
+        if not rested and not _may_rest(closed):
+            raise explain.found(self, closed, reply, "L-IDLE-1", "when-idle has settled, and the agent is busy")
+
+    def worked(self, reply: Fulfilled | Rejected) -> None:
+        """L-MNT-2, LR-197  The promise of a job tells how the job came out."""
+        self.jobs.discard((reply.id, reply.op))
+        closed = self.closure()
+        fitting = ("done",) if isinstance(reply, Fulfilled) else ("throws", "refused")
+        after = set()
+        for point in closed:
+            told = next((how for how in fitting if how in point.facts.worked), None)
+            if told is not None:
+                facts = point.facts._replace(worked=without(point.facts.worked, told))
+                after.add(point._replace(facts=facts))
+        if not after:
+            what = "fulfilled" if isinstance(reply, Fulfilled) else "rejected"
+            raise explain.found(self, closed, reply, "L-MNT-2", f"the promise of a job may not be {what} here")
+        self.points = frozenset(after)
+
+
+def _may_rest(points: Iterable[Point]) -> bool:
+    return any(is_quiet(point.loop.driver) for point in points)
 
 
 def _is_released(point: Point, place: Place) -> bool:

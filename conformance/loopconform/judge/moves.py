@@ -170,7 +170,7 @@ class Moves:
             return
         veto = self._veto(point, type)
         if veto is not None:
-            yield HIDDEN, _ended_at_once(point._replace(vetoes=_less(point.vetoes, veto)), ("raise", "refused"))
+            yield HIDDEN, _ended_at_once(point._replace(vetoes=without(point.vetoes, veto)), ("raise", "refused"))
             return
         yield ("foreign", type), _ended_at_once(point, RETURNED)
 
@@ -220,7 +220,7 @@ class Moves:
             veto = self._veto(point, effect[0])
             if veto is not None:
                 _, refused = self.machine.refuse(point.loop)
-                yield HIDDEN, point._replace(loop=refused, vetoes=_less(point.vetoes, veto))
+                yield HIDDEN, point._replace(loop=refused, vetoes=without(point.vetoes, veto))
                 return
             label: Label = HIDDEN if self.unpublished else ("record", effect)
             yield label, point._replace(loop=after, facts=_after_record(point.facts, effect, self._is_v4))
@@ -230,7 +230,11 @@ class Moves:
             facts = point.facts
             if verb == "park" and effect == ("assembly",):
                 facts = facts._replace(listed=tuple(name for name, _ in facts.tools))
-            yield HIDDEN, self._left(point._replace(loop=after, facts=facts), verb, effect)
+            told = self._left(point._replace(loop=after, facts=facts), verb, effect)
+            if verb == "leave" and effect[:2] == ("raise", "busy") and told.frames == point.frames:
+                # A job that waited for the log has found the agent busy: its promise rejects.
+                told = told._replace(facts=facts._replace(worked=(*facts.worked, "refused")))
+            yield HIDDEN, told
 
     @property
     def _is_v4(self) -> bool:
@@ -313,16 +317,16 @@ class Moves:
         if place in point.arrived:
             for one in point.released:
                 if one[0] == place:
-                    gone = point._replace(arrived=_less(point.arrived, place), released=_less(point.released, one))
+                    gone = point._replace(arrived=without(point.arrived, place), released=without(point.released, one))
                     yield self.book.releases[one[1]].outcome, gone
                     return
             if self.book.holds.get(gate) and is_aborted and gate != "close":
-                yield _Aborted, point._replace(arrived=_less(point.arrived, place))
+                yield _Aborted, point._replace(arrived=without(point.arrived, place))
             return
         for id in point.plans:
             plan = self.book.plans[id]
             if plan.gate == gate and plan.key in (None, key):
-                yield plan.outcome, point._replace(plans=_less(point.plans, id))
+                yield plan.outcome, point._replace(plans=without(point.plans, id))
                 return
         if gate not in self.book.holds:
             yield None, point
@@ -341,7 +345,7 @@ class Moves:
         if name == "close":
             answer = ("closed", is_visible(facts))
         elif name == "maintenance":
-            pass
+            facts = facts._replace(worked=(*facts.worked, kind))
         elif kind == "throws":
             answer = ("throws",)
         elif name == "pre-step":
@@ -454,7 +458,8 @@ class _Aborted:
 # -- changes -----------------------------------------------------------------------------------------------------
 
 
-def _less(items: tuple[Any, ...], item: Any) -> tuple[Any, ...]:
+def without(items: tuple[Any, ...], item: Any) -> tuple[Any, ...]:
+    """The items but for the first one that is this."""
     at = items.index(item)
     return items[:at] + items[at + 1 :]
 
@@ -501,7 +506,7 @@ def _end_of_stream(facts: Facts) -> tuple[Answer, Facts]:
         return ("throws", visible), facts
     calls = tuple((str(block["id"]), str(block["name"])) for block in stream.tool_calls(settlement.content))
     finish = "max-tokens" if settlement.finish["kind"] == "max-tokens" else "stop"
-    after = facts._replace(calls=calls, barred=(), concluding=(), contexts=())
+    after = facts._replace(calls=calls, started=(), barred=(), concluding=(), contexts=())
     return ("end", finish, bool(calls), visible), after
 
 

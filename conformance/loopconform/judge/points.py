@@ -51,12 +51,16 @@ class Facts(NamedTuple):
     """How this stream goes: not begun, `usual` or `scripted`."""
     calls: tuple[tuple[str, str], ...] = ()
     """Id and tool of each call of the last answer, in model order."""
+    started: tuple[tuple[int, int], ...] = ()
+    """The seq of each call's record."""
     barred: tuple[int, ...] = ()
     """Dispatches whose body was refused entry."""
     concluding: tuple[int, ...] = ()
     """Calls whose body concluded the turn."""
     contexts: tuple[tuple[int, tuple[int, ...]], ...] = ()
     """The additional contexts of each call."""
+    worked: tuple[str, ...] = ()
+    """How jobs came out whose promises have not settled: `done`, `throws`, or `refused` at their start."""
 
 
 class Frame(NamedTuple):
