@@ -8,6 +8,7 @@
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import { diskWith } from './storage.mjs'
 import { EVENTS, GATES, OPS, load, openWorld } from './world.mjs'
 
 const { values: options } = parseArgs({ options: { home: { type: 'string' }, jitter: { type: 'string' } } })
@@ -75,7 +76,7 @@ async function handle(request) {
   if (verb === 'open') {
     world?.abandon()
     if ((request.sessionFormat ?? 0) !== 0) return say({ type: 'unsupported', id, reason: 'only session format 0' })
-    world = await openWorld(packages, request, say, delays)
+    world = await openWorld(packages, request, say, delays, diskWith(request.stored ?? []))
   } else if (verb === 'settle') {
     await settle()
     return say({ type: 'settled', id, ...world.snapshot() })

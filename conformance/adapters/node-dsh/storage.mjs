@@ -1,5 +1,10 @@
 // Session storage in memory: a backend for the published coordinator, with gates where it loads and where it writes.
 
+// A disk that holds these sessions already.
+export function diskWith(stored) {
+  return new Map(stored.map(({ header, events }) => [header.id, { meta: header, events, revision: 0 }]))
+}
+
 // What is stored survives a restart: `world.disk` maps a session id to its header, its events and a revision.
 export function defineStorage(packages, world) {
   const { PersistenceCoordinator, SessionPersistence, SessionPersistenceRevision } = packages.persistence

@@ -17,7 +17,7 @@ export const GATES = [
 
 export const OPS = [
   'create', 'create-now', 'resume', 'fork', 'send', 'followup', 'steer', 'inject', 'splice', 'replace', 'remove', 'clear',
-  'maintenance', 'when-idle', 'dispose', 'cancel', 'append', 'unload', 'abort', 'cap', 'tool', 'drop-tool', 'restart',
+  'maintenance', 'when-idle', 'dispose', 'log', 'cancel', 'append', 'unload', 'abort', 'cap', 'tool', 'drop-tool', 'restart',
 ]
 
 const OF_SESSIONS = ['session/created', 'session/disposed']
@@ -25,7 +25,7 @@ const OF_AGENTS = [
   'agent/created', 'agent/session-start', 'agent/disposed', 'agent/status', 'agent/inbox/inserted',
   'agent/inbox/discarded', 'agent/inbox/claimed', 'agent/error',
 ]
-export const EVENTS = [...OF_SESSIONS, ...OF_AGENTS, 'tools/result', 'signal/abort']
+export const EVENTS = [...OF_SESSIONS, ...OF_AGENTS, 'tools/result', 'signal/abort', 'llm/stream']
 
 // Hooks that are given the very signal of the agent's activity.
 const OF_ACTIVITIES = new Set(['assembly', 'pre-step', 'request', 'maintenance', 'turn-stopping'])
@@ -316,7 +316,8 @@ class World {
   }
 
   stream(request) {
-    const { signal, sessionId: agent } = request
+    const { signal, sessionId: agent, ...fields } = request
+    if (this.opening.requests) this.live(agent, 'llm/stream', fields)
     let rest // of the usual stream, when this is one
     const next = async () => {
       if (rest === undefined) {
@@ -454,6 +455,8 @@ class World {
         if (handle === undefined) throw new Error(`there is no handle of ${id}`)
         return handle.dispose()
       }
+      case 'log':
+        return [...this.agent(id).session.events]
       case 'append':
         return void this.agent(id).session.append(operation.type, operation.data ?? {})
       case 'unload':

@@ -6,12 +6,14 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from loopconform.judge.creation_judge import CREATION_EVENTS, CREATION_GATES, CreationJudge
+from loopconform.judge.creation_judge import CREATION_EVENTS, CREATION_GATES, PROMISED, CreationJudge
 from loopconform.judge.fits import shown
-from loopconform.judge.loop_judge import LoopJudge
+from loopconform.judge.jury import Jury
+from loopconform.judge.logged import LoggedJudge
 from loopconform.judge.moves import with_settings
 from loopconform.judge.points import Block, Book
-from loopconform.judge.verdict import Fault, Found
+from loopconform.judge.storage import Start, Storage
+from loopconform.judge.verdict import Fault, Found, Undecided
 from loopconform.protocol.replies import (
     Fulfilled,
     Gate,
@@ -45,6 +47,7 @@ LOOP_EVENTS = frozenset(
         "tools/result",
         "agent/assistant-stream",
         "signal/abort",
+        "llm/stream",
     )
 )
 
@@ -84,19 +87,25 @@ class Court:
         self.book = Book(opening, frozenset(hello.events), frozenset(hello.partial))
         self.law = chosen or law(opening.profile, opening.session_format)
         self.machine = machine
-        self.loops: dict[str, LoopJudge] = {}
-        self.creation = CreationJudge(self.book, self.law)
-        self._announced = "session/created" in self.book.events
-        self._armed: list[_Armed] = []
-        self._waiting: dict[str, list[tuple[str, int]]] = {}
-        self._settings: list[Any] = []
+        self.storage = Storage(self.book, self.law)
+        self._open_world()
         self._seen: deque[str] = deque(maxlen=BEFORE)
         self._at = 1
         self._over: set[tuple[str, int, int]] = set()
         """Operations and promises that have ended."""
+        self.messages = 0
+
+    def _open_world(self) -> None:
+        """Nobody lives, nothing is planned; what is stored is there."""
+        self.loops: dict[str, LoggedJudge | Jury] = {}
+        self.creation = CreationJudge(self.book, self.law, storage=self.storage)
+        self._forks: dict[str, Start] = {}
+        self._announced = "session/created" in self.book.events
+        self._armed: list[_Armed] = []
+        self._waiting: dict[str, list[tuple[str, int]]] = {}
+        self._settings: list[Any] = []
         self._composed: set[str] = set()
         """Agents that are being composed by a setup, and can be driven already."""
-        self.messages = 0
 
     # -- requests
 
@@ -211,6 +220,8 @@ class Court:
             for judge in self.loops.values():
                 judge.settle(reply)
             self.creation.settle(reply)
+            self._remember_logs()
+            self.storage.settled(one.agent for one in reply.parked if one.gate == "flush")
             for agent, judge in self.loops.items():
                 if self.creation.is_left_alone(agent):
                     judge.stays()
@@ -248,6 +259,7 @@ class Court:
                 judge.published()
             if reply.name == "session/disposed" and judge is not None:
                 if self.law.disposed_agent_is_silent:
+                    self._remember_logs()
                     self.loops.pop(reply.agent)
                 else:
                     judge.publish(False)
@@ -263,9 +275,35 @@ class Court:
     def _stray(self, reply: Any, clause: str, reason: str) -> Found:
         return Found(Fault(reply.agent, reason, clause, "", "", ("nothing of this agent",), shown(reply), (), self._at))
 
-    def _begin(self, agent: str) -> LoopJudge:
+    def _remember_logs(self) -> None:
+        """What is known of the logs of those who live. A session that is not published yet is not stored."""
+        for agent, judge in self.loops.items():
+            if agent not in self._composed:
+                self.storage.remember(agent, judge.chronicle)
+
+    def _crash(self) -> None:
+        """The world was killed: only what is stored goes on."""
+        self._remember_logs()
+        self.storage.crashed()
+        self._open_world()
+
+    def _judge_of(self, agent: str, attempt: str) -> LoggedJudge | Jury:
+        """Who follows an agent: from an empty log, from a copy of another's, or from what is stored (C-RES-11)."""
+        op = self.creation.origin(agent, attempt)
+        kind = getattr(op, "op", "create")
+        if kind == "fork":
+            return LoggedJudge(self.book, self.law, agent, self.machine, self._forks[agent])
+        if kind != "resume":
+            return LoggedJudge(self.book, self.law, agent, self.machine)
+        starts = self.storage.resumed(agent)
+        if not starts:
+            raise Undecided(f"the log of {agent!r} holds what was told to nobody")
+        judges = [LoggedJudge(self.book, self.law, agent, self.machine, start) for start in starts]
+        return judges[0] if len(judges) == 1 else Jury(judges)
+
+    def _begin(self, agent: str, attempt: str = "") -> LoggedJudge | Jury:
         before = self.loops.get(agent)
-        judge = self.loops[agent] = LoopJudge(self.book, self.law, agent, self.machine)
+        judge = self.loops[agent] = self._judge_of(agent, attempt)
         if before is not None:
             judge.ghosts = [*before.ghosts, *before.standing()]
         for op in self._settings:
@@ -300,6 +338,13 @@ class Court:
                 judge.wait_for_idleness((reply.id, reply.op))
             if isinstance(reply, Returned) and op.op == "maintenance":
                 judge.jobs.add((reply.id, reply.op))
+        if op.op == "restart" and isinstance(reply, Returned):
+            self._crash()
+            return
+        if op.op == "fork" and isinstance(reply, Returned):
+            self._forks[op.agent] = self.storage.forked(self.loops[op.source].chronicle, op.boundary)
+        if op.op == "log" and isinstance(reply, Returned) and op.agent in self.loops:
+            self.loops[op.agent].read(reply)
         if op.op == "unload" and op.fiber == "agents":
             for judge in self.loops.values():
                 judge.moves.closing = True
@@ -325,7 +370,7 @@ class Court:
                 judge.worked(reply)
             return
         self.creation.promise(reply)
-        if isinstance(reply, Rejected) and op.op == "create" and op.agent in self._composed:
+        if isinstance(reply, Rejected) and op.op in PROMISED and op.agent in self._composed:
             self._composed.discard(op.agent)
             self.loops.pop(op.agent, None)
         if op.op == "dispose" and not self._announced:
@@ -336,7 +381,7 @@ class Court:
             self.creation.arrive(reply)
             if reply.gate == "setup" and reply.agent not in self.loops:
                 # C-SET-7  Whoever has the agent of a setup can drive it already.
-                self._begin(reply.agent).publish(False)
+                self._begin(reply.agent, reply.key).publish(False)
                 self._composed.add(reply.agent)
             return
         judge = self.loops.get(reply.agent)

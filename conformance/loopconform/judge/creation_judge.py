@@ -10,6 +10,7 @@ from loopconform.judge.explain import clause_of, spoken
 from loopconform.judge.fits import shown
 from loopconform.judge.lives import CREATES, Life, Lives, Where
 from loopconform.judge.points import Block, Book, Frame
+from loopconform.judge.storage import Storage
 from loopconform.judge.verdict import Fault, Found, Undecided
 from loopconform.protocol.replies import Fulfilled, Gate, Live, Raised, Rejected, Returned, Settled
 from loopconform.protocol.requests import Release
@@ -25,15 +26,21 @@ CREATION_EVENTS = frozenset(
 )
 CREATION_GATES = frozenset(("setup", "load", "unwind", "flush"))
 LIMIT = 20_000
-ASYNCHRONOUS = ("create", "dispose", "unload")
+PROMISED = ("create", "resume", "fork")
+"""Creates that answer with a promise of a handle."""
+ASYNCHRONOUS = (*PROMISED, "dispose", "unload")
+SOURCES = {"create": "startup", "create-now": "startup", "fork": "startup", "resume": "resume"}
+"""C-TXN-C8, C-FRK-12  The source that the start of a session names."""
 
 
 class CreationJudge:
     """The points of all agents' lives."""
 
-    def __init__(self, book: Book, law: Law, machine: Machine[Creation] = MACHINE) -> None:
+    def __init__(
+        self, book: Book, law: Law, machine: Machine[Creation] = MACHINE, storage: Storage | None = None
+    ) -> None:
         self.book = book
-        self.lives = Lives(book, machine)
+        self.lives = Lives(book, machine, storage)
         first = creation.initial(law, 1 + len(book.opening.owners))
         self.points: frozenset[Life] = frozenset((Life(first),))
         self._agents: dict[tuple[int, int], str] = {}
@@ -130,7 +137,18 @@ class CreationJudge:
         self._keep(closed, after, reply, "the law has no such event here")
 
     def _is(self, effect: tuple[Any, ...], reply: Live) -> bool:
-        return bool(effect[0] == reply.name and self.lives.name(effect[1]) == reply.agent)
+        if effect[0] != reply.name or self.lives.name(effect[1]) != reply.agent:
+            return False
+        source = SOURCES[self.lives.creates[effect[1]].op]
+        return reply.data.get("source", source) == source or reply.name != "agent/session-start"
+
+    def origin(self, agent: str, attempt: str = "") -> Any:
+        """The operation that the agent of an id came from: the one that is in the registry, or an attempt by name."""
+        if attempt:
+            named = [op for op in self.lives.creates.values() if (op.agent, _attempt(op)) == (agent, attempt)]
+            return named[-1] if named else None
+        numbers = {holder(life.config.core, "session", self.lives.id(agent)) for life in self.points}
+        return next((self.lives.creates[number] for number in numbers if number), None)
 
     def ended(self, reply: Returned | Raised) -> None:
         """An operation returned or threw."""
@@ -150,7 +168,7 @@ class CreationJudge:
             self._created_now(reply, key, op)
         elif op.op in ASYNCHRONOUS and isinstance(reply, Returned):
             self._open[key] = self._target(key, op)
-        elif op.op == "create":
+        elif op.op in PROMISED:
             self._refused(closed, key, reply)
 
     def _knows(self, request: int, op: int) -> bool:
@@ -165,7 +183,7 @@ class CreationJudge:
         )
 
     def _target(self, key: tuple[int, int], op: Any) -> int:
-        if op.op == "create":
+        if op.op in PROMISED:
             return self.lives.numbers[key]
         return self.lives.handles.get(op.agent, 0) if op.op == "dispose" else self.lives.fibers.get(op.fiber, -1)
 
@@ -195,11 +213,11 @@ class CreationJudge:
             after = [life for life in after if ("failed", target) not in life.outcomes]
         what = "fulfilled" if isinstance(reply, Fulfilled) else "rejected"
         self._keep(closed, after, reply, f"the promise of {op.op} may not be {what} here", _PROMISES[op.op])
-        if op.op == "create" and isinstance(reply, Fulfilled):
+        if op.op in PROMISED and isinstance(reply, Fulfilled):
             self.lives.handles[op.agent] = target
 
     def _wanted(self, op: Any, target: int, fulfilled: bool) -> tuple[str, int] | None:
-        if op.op == "create":
+        if op.op in PROMISED:
             return ("resolved" if fulfilled else "rejected", target)
         if op.op == "dispose":
             return ("gone", target) if target else None
@@ -253,7 +271,7 @@ class CreationJudge:
             self.points = frozenset(life for life in self.points if life not in owed)
 
     def _is_owed(self, op: Any, target: int, life: Life) -> bool:
-        if op.op == "create":
+        if op.op in PROMISED:
             return ("resolved", target) in life.outcomes or ("rejected", target) in life.outcomes
         return (("gone" if op.op == "dispose" else "unloaded"), target) in life.outcomes
 
@@ -311,4 +329,11 @@ class CreationJudge:
         return f"{self.book.ops[label[1], label[2]].op} returns"
 
 
-_PROMISES = {"create": "C-TXN-C10", "dispose": "C-HND-1", "unload": "INV-20"}
+def _attempt(op: Any) -> str:
+    """The name of an attempt: the key of its gates."""
+    return str(getattr(op, "name", None) or op.agent)
+
+
+_PROMISES = {
+    "create": "C-TXN-C10", "fork": "C-TXN-C10", "resume": "C-RES-5", "dispose": "C-HND-1", "unload": "INV-20",
+}  # fmt: skip

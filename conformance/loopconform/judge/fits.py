@@ -56,6 +56,8 @@ def _live(book: Book, effect: Effect, facts: Facts, reply: Live) -> str:
     if reply.name != name:
         return "another event"
     data = reply.data
+    if name == "llm/stream":
+        return equal("model", data.get("model"), facts.model)
     if name == "agent/status":
         return equal("status", data.get("status"), effect[1])
     if name == "signal/abort":

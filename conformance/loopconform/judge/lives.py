@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from loopconform.judge.moves import ANYHOW, HIDDEN, RETURNED, Label
 from loopconform.judge.points import Block, Book, Frame
-from loopspec.creation import MACHINE, answers, is_gated, may_rest, open_dispatch
+from loopconform.judge.storage import Storage
+from loopspec.creation import MACHINE, answers, holds_reservation, is_gated, may_rest, open_dispatch
 from loopspec.kernel.machine import Answer, Config, Effect, Machine, may_call
 from loopspec.registry import entry_of, holder
 from loopspec.transaction import AGENTS, PROVIDER, Creation, Owner, Transaction, find
@@ -19,7 +20,9 @@ ROOT = 2
 """The fiber of callers without an owner of their own."""
 
 SHOWN = ("session/created", "session/disposed", "agent/created", "agent/session-start", "agent/disposed")
-CREATES = ("create", "create-now")
+CREATES = ("create", "create-now", "resume", "fork")
+VERBS = {"create": "create", "create-now": "create_now", "resume": "resume", "fork": "create"}
+"""The verb of the machine: a fork is a create with a seed (C-FRK-12)."""
 WAKES = ("followup", "steer", "send")
 
 
@@ -42,9 +45,10 @@ class Life(NamedTuple):
 class Lives:
     """The moves of a `Life`."""
 
-    def __init__(self, book: Book, machine: Machine[Creation] = MACHINE) -> None:
+    def __init__(self, book: Book, machine: Machine[Creation] = MACHINE, storage: Storage | None = None) -> None:
         self.book = book
         self.machine = machine
+        self.storage = storage
         self.numbers: dict[tuple[int, int], int] = {}
         """The transaction of each create."""
         self.creates: dict[int, Any] = {}
@@ -124,12 +128,16 @@ class Lives:
     def _create(self, life: Life, key: tuple[int, int], op: Any) -> tuple[Any, ...]:
         number = self.numbers[key]
         owner: Owner = ("fiber", ROOT)
-        if op.parent is not None:
+        if op.op != "fork" and op.parent is not None:
             owner = ("agent", holder(life.config.core, "agent", self.id(op.parent)))
-        elif op.owner is not None:
+        elif op.op != "fork" and op.owner is not None:
             owner = ("fiber", self.fibers[op.owner])
-        aborted = op.signal is not None and ("aborted", self.id(f"signal {op.signal}")) in life.outcomes
-        return (op.op.replace("-", "_"), number, self.id(op.agent), owner, "aborted" if aborted else "")
+        signal = getattr(op, "signal", None)
+        aborted = signal is not None and ("aborted", self.id(f"signal {signal}")) in life.outcomes
+        flaw = "aborted" if aborted else ""
+        if op.op == "resume" and not self.book.opening.storage:
+            flaw = "no-persistence"  # C-RES-2
+        return (VERBS[op.op], number, self.id(op.agent), owner, flaw)
 
     def _abort(self, life: Life, signal: str) -> Iterator[tuple[Label, Life]]:
         """A caller's signal concerns every create that was given it."""
@@ -213,6 +221,8 @@ class Lives:
         """How an answer can come about here: at once, or as the outcome of a hook."""
         if point[0] == "setup":
             yield from self._set_up(life, point[1], answer)
+        elif point[0] == "load":
+            yield from self._loaded(life, point[1], answer)
         elif point[0] == "scope" and point[1] in life.announced and "unwind" in self.book.holds:
             if ("unwound", point[1]) in life.outcomes:
                 yield life
@@ -221,16 +231,51 @@ class Lives:
 
     def _set_up(self, life: Life, number: int, answer: Answer) -> Iterator[Life]:
         op = self.creates[number]
-        where = ("setup", op.agent, op.name or op.agent)
+        where = self._where("setup", number)
+        has_setup = getattr(op, "setup", False)
         if answer[0] == "deactivated":
-            gone = life._replace(arrived=tuple(one for one in life.arrived if one != where))
-            yield gone._replace(stale=(*gone.stale, where)) if op.setup else gone
-        elif not op.setup or op.op == "create-now":
+            yield self._left_behind(life, where) if has_setup else life
+        elif not has_setup or op.op == "create-now":
             if answer[0] == "settles":
                 yield life
         else:
             wanted = "throws" if answer[0] == "throws" else "done"
             yield from (after for kind, after in self._outcomes(life, where) if kind == wanted)
+
+    def _where(self, gate: str, number: int) -> Where:
+        """The gate of an attempt, whose key is its name."""
+        op = self.creates[number]
+        return (gate, op.agent, getattr(op, "name", None) or op.agent)
+
+    def _left_behind(self, life: Life, where: Where) -> Life:
+        """Nobody waits any more for the hook at this gate."""
+        gone = life._replace(arrived=tuple(one for one in life.arrived if one != where))
+        return gone._replace(stale=(*gone.stale, where))
+
+    def _loaded(self, life: Life, number: int, answer: Answer) -> Iterator[Life]:
+        """C-RES-3, C-RES-5  A load brings the session if it is stored; what fails at its gate brings nothing."""
+        where = self._where("load", number)
+        if answer[0] == "deactivated":
+            yield self._left_behind(life, where)
+        elif self._is_next(life, number):
+            stored = "no" if self.storage is None else self.storage.has(where[1])
+            for kind, after in self._outcomes(life, where):
+                can_be = stored if kind != "throws" else "no"
+                if can_be == "perhaps" or (answer[0] == "loaded") == (can_be == "yes"):
+                    yield after
+
+    def _is_at_load(self, life: Life, number: int) -> bool:
+        """Whether the storage has begun to load for this resume."""
+        reserved = holds_reservation(life.config.core, number, self.id(self.name(number)))
+        return self._is_next(life, number) and not reserved
+
+    def _is_next(self, life: Life, number: int) -> bool:
+        """C-RES-7  Of several resumes of one id the later ones wait for the first."""
+        core = life.config.core
+        t = find(core, number)
+        waiting = [point[1] for point, _ in life.config.parked if point[0] == "load"]
+        earlier = [find(core, other) for other in waiting[: waiting.index(number)]]
+        return not any(t and other and other.id == t.id and not other.reason for other in earlier)
 
     def _outcomes(self, life: Life, where: Where) -> Iterator[tuple[str, Life]]:
         if where in life.arrived:
@@ -257,14 +302,15 @@ class Lives:
         """Where hooks stand or are about to."""
         found: list[Where] = []
         for point, _ in life.config.parked:
-            if point[0] == "setup" and self.creates[point[1]].setup:
-                op = self.creates[point[1]]
-                found.append(("setup", op.agent, op.name or op.agent))
+            if point[0] == "setup" and getattr(self.creates[point[1]], "setup", False):
+                found.append(self._where("setup", point[1]))
+            elif point[0] == "load" and self._is_at_load(life, point[1]):
+                found.append(self._where("load", point[1]))
         found += [("unwind", self.name(number), "") for number in self._unwinding(life)]
         if life.config.stack and life.config.stack[-1].frame[0] == "await_setup":
-            op = self.creates[life.config.stack[-1].frame[1]]
-            if op.setup:
-                found.append(("setup", op.agent, op.name or op.agent))
+            number = life.config.stack[-1].frame[1]
+            if getattr(self.creates[number], "setup", False):
+                found.append(self._where("setup", number))
         return [where for where in found if where[0] in self.book.holds]
 
     def _unwinding(self, life: Life) -> list[int]:

@@ -39,6 +39,8 @@ class Facts(NamedTuple):
     """Model and tools of the last header."""
     context: str = ""
     """The model of the last context record."""
+    asked: bool = False
+    """The request of this attempt has been told."""
     prompted: bool = False
     """The system prompt is on the surface (format 4)."""
     chunk: str = ""
@@ -135,6 +137,11 @@ class Book:
     def name(self, number: int) -> str:
         """The message of a number."""
         return self._names.get(number, f"#{number}")
+
+    @property
+    def tells_requests(self) -> bool:
+        """Requests are asked for, and the adapter can tell them."""
+        return self.opening.requests and "llm/stream" in self.events
 
     def facts(self) -> Facts:
         """What holds when the world opens."""

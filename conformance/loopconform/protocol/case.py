@@ -53,7 +53,13 @@ class Case(Strict):
     def _opens_first(cls, program: tuple[Any, ...]) -> tuple[Any, ...]:
         if not isinstance(program[0], Open):
             raise ValueError("a program begins with `open`")
+        if program[0].stored and not program[0].storage:
+            raise ValueError("sessions are `stored` only where there is `storage`")
         for at, request in enumerate(program[1:], 1):
+            if any(op.op == "restart" for op in getattr(request, "ops", ())) and (
+                not isinstance(request, Do) or len(request.ops) != 1
+            ):
+                raise ValueError(f"request {at + 1}: a restart stands alone in its tick")
             if not isinstance(request, (Do, React, Plan, Veto, Release, Settle)):
                 raise ValueError(f"request {at + 1} of a program cannot be `{request.verb}`")
             if isinstance(request, (Plan, Release)):
@@ -81,11 +87,15 @@ class Case(Strict):
         return self.model_copy(update={"program": tuple(program), "hash": ""})
 
     def needs(self) -> frozenset[str]:
-        """What an adapter must be able to do: `gate:…`, `op:…`, `vetoes`, `storage`, `format:…`."""
+        """What an adapter must be able to do: `gate:…`, `op:…`, `event:…`, `vetoes`, `storage`, `slice`, `format:…`."""
         opening = self.opening
         found = {f"gate:{hold.gate}" for hold in opening.hold} | {f"format:{opening.session_format}"}
         if opening.storage:
             found.add("storage")
+        if opening.slice is not None:
+            found.add("slice")
+        if opening.requests:
+            found.add("event:llm/stream")
         for request in self.program:
             if isinstance(request, Veto):
                 found.add("vetoes")

@@ -161,7 +161,8 @@ class Create(_OnAgent):
 
 
 class Fork(_OnAgent):
-    """Begin to create agent `agent` from a copy of `source`'s log, up to `boundary` (inclusive seq) if given."""
+    """Begin to create agent `agent` from a copy of `source`'s log, as it is now, up to `boundary` (inclusive seq) if
+    given: a seed, with `source` as its parent session."""
 
     op: Literal["fork"]
     source: Id
@@ -210,9 +211,10 @@ class Remove(_OnAgent):
 
 
 class Plain(_OnAgent):
-    """`clear` the inbox; begin a `maintenance` job, which stands at that gate; await idleness; dispose the handle."""
+    """`clear` the inbox; begin a `maintenance` job, which stands at that gate; await idleness; dispose the handle;
+    answer the whole `log` of the session, every event as the session has it."""
 
-    op: Literal["clear", "maintenance", "when-idle", "dispose"]
+    op: Literal["clear", "maintenance", "when-idle", "dispose", "log"]
 
 
 class Cancel(_OnAgent):
@@ -268,7 +270,7 @@ class DropTool(_Operation):
 
 
 class Restart(_Operation):
-    """Kill the world without patience and open another over the same storage: a crash."""
+    """Kill the world without patience and open another like it over the same storage: a crash. Alone in its tick."""
 
     op: Literal["restart"]
 
@@ -281,8 +283,8 @@ Op = Annotated[
 
 OPS: tuple[str, ...] = (
     "create", "create-now", "resume", "fork", "send", "followup", "steer", "inject", "splice", "replace", "remove",
-    "clear", "maintenance", "when-idle", "dispose", "cancel", "append", "unload", "abort", "cap", "tool", "drop-tool",
-    "restart",
+    "clear", "maintenance", "when-idle", "dispose", "log", "cancel", "append", "unload", "abort", "cap", "tool",
+    "drop-tool", "restart",
 )  # fmt: skip
 
 
@@ -291,9 +293,10 @@ OPS: tuple[str, ...] = (
 LIVE_EVENTS: tuple[str, ...] = (
     "session/created", "session/disposed", "agent/created", "agent/session-start", "agent/disposed", "agent/status",
     "agent/inbox/inserted", "agent/inbox/discarded", "agent/inbox/claimed", "agent/error", "tools/result",
-    "agent/assistant-stream", "signal/abort",
+    "agent/assistant-stream", "signal/abort", "llm/stream",
 )  # fmt: skip
-"""The live notifications that an adapter may report. `signal/abort` is the abort of an activity's signal."""
+"""The live notifications that an adapter may report. `signal/abort` is the abort of an activity's signal, `llm/stream`
+a request on its way to the model, with its `messages`: told only where the opening asks for `requests`."""
 
 
 class On(Strict):

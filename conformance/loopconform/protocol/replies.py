@@ -32,7 +32,8 @@ class Implementation(Strict):
 class HelloReply(Strict):
     """Closes `hello`. `profiles`: the laws it can be opened under (most have one). `gates`: those it can hold.
     `ops`: operations it can run. `events`: live events it reports; `partial`: those of them
-    that it cannot hear every time. `vetoes`: it can refuse appends."""
+    that it cannot hear every time. `vetoes`: it can refuse appends. `storage`: sessions can be stored. `slice`: it has
+    the slice policy."""
 
     type: Literal["hello"]
     id: int
@@ -47,6 +48,7 @@ class HelloReply(Strict):
     partial: tuple[str, ...] = ()
     vetoes: bool = False
     storage: bool = False
+    slice: bool = False
 
 
 class Ok(Strict):
@@ -65,13 +67,13 @@ class Unsupported(Strict):
 
 
 class Returned(Strict):
-    """Operation `op` (from 0) of request `id` returned: a boolean, ids of messages, or nothing. Of an asynchronous one
-    it tells that the call has returned; `fulfilled` or `rejected` follows."""
+    """Operation `op` (from 0) of request `id` returned: a boolean, ids of messages, events, or nothing. Of an
+    asynchronous one it tells that the call has returned; `fulfilled` or `rejected` follows."""
 
     type: Literal["returned"]
     id: int
     op: int
-    value: bool | tuple[str, ...] | None = None
+    value: bool | tuple[str, ...] | tuple[dict[str, Any], ...] | None = None
 
 
 class Raised(Strict):

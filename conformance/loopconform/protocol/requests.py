@@ -31,11 +31,24 @@ class ToolSpec(Strict):
     parallel: bool = True
 
 
+class Stored(Strict):
+    """A session that is in the storage when the world opens: its header record and its events, as files have them."""
+
+    header: dict[str, Any]
+    events: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The id of the session."""
+        return str(self.header.get("id"))
+
+
 class Open(Strict):
     """A fresh world; the one before is thrown away, whatever state it is in.
 
     `hold`: gates that hold; everything else passes at once, with the outcome of a plan or the usual one.
-    `owners`: fibers that may own agents. `storage`: keep sessions on disk, with durability barriers.
+    `owners`: fibers that may own agents. `storage`: keep sessions in a storage, which `stored` are in already.
+    `requests`: tell `llm/stream`. `slice`: mount the slice policy (the tape) with these settings, format 4 only.
     """
 
     verb: Literal["open"]
@@ -46,6 +59,9 @@ class Open(Strict):
     cap: int = 10
     owners: tuple[Id, ...] = ()
     storage: bool = False
+    stored: tuple[Stored, ...] = ()
+    requests: bool = False
+    slice: dict[str, Any] | None = None
 
 
 class Do(Strict):

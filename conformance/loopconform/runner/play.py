@@ -192,6 +192,7 @@ def missing(case: Case, profile: str, hello: HelloReply) -> tuple[str, str] | No
         *(f"format:{version}" for version in hello.session_formats),
         *(("vetoes",) if hello.vetoes else ()),
         *(("storage",) if hello.storage else ()),
+        *(("slice",) if hello.slice else ()),
     }
     lacking = sorted(case.needs() - can)
     return ("NOT_IMPLEMENTED", f"the adapter has no {', '.join(lacking)}") if lacking else None

@@ -144,7 +144,7 @@ class SessionPersistence:
             raise error
         self._reserved[session_id] = anyio.Event()
         try:
-            opened = await anyio.to_thread.run_sync(self._opener.open, session_id, version)
+            opened = await self.take_over(session_id, version)
             self._prepared[session_id] = _Prepared(opened, self._handle(opened.log, len(opened.events)))
         except BaseException:
             self._reserved.pop(session_id).set()
@@ -153,6 +153,10 @@ class SessionPersistence:
             text = "session %s: its file ended in the middle of a write (%s); %d events were kept"
             _log.warning(text, session_id, opened.torn.reason, len(opened.events))
         return opened
+
+    async def take_over(self, session_id: str, version: int) -> Opened:
+        """The load itself; the session is reserved for it already. Raises the errors of `Opener.open`."""
+        return await anyio.to_thread.run_sync(self._opener.open, session_id, version)
 
     def release(self, session_id: str) -> None:
         """Give back a session that was opened and not published; harmless otherwise (C-RES-13)."""

@@ -8,16 +8,17 @@ from typing import Any
 import anyio
 import anyio.abc
 
+from loopconform.adapters.python_reference.storage import Storage, disk_with
 from loopconform.adapters.python_reference.world import World, quiet
 from loopconform.protocol.parts import LIVE_EVENTS, OPS, PROTOCOL_VERSION
-from loopconform.protocol.replies import HelloReply, Implementation, Ok, Settled, Unsupported
+from loopconform.protocol.replies import HelloReply, Implementation, Ok, Returned, Settled, Unsupported
 from loopharness.harness import open_harness
+from loopharness.store.memory import MemoryFiles
 
 GATES = (
-    "setup", "assembly", "pre-step", "request", "prepare", "chunk", "close", "request-error", "tool-pre", "tool",
-    "tool-post", "turn-stopping", "maintenance", "unwind",
+    "setup", "load", "assembly", "pre-step", "request", "prepare", "chunk", "close", "request-error", "tool-pre",
+    "tool", "tool-post", "turn-stopping", "maintenance", "flush", "unwind",
 )  # fmt: skip
-LACKING = ("resume", "fork", "restart")
 
 Say = Callable[[Any], None]
 
@@ -33,9 +34,10 @@ def hello(id: int, only: str | None = None) -> HelloReply:
         profiles=("seed", "dsh-0.1", "dsh-0.1.7") if only is None else (only,),
         session_formats=(0, 4),
         gates=GATES,
-        ops=tuple(op for op in OPS if op not in LACKING),
+        ops=OPS,
         events=LIVE_EVENTS,
         vetoes=True,
+        storage=True,
     )
 
 
@@ -62,7 +64,7 @@ class Server:
             await self._close()
             if self._only is not None:
                 request = request.model_copy(update={"profile": self._only})
-            await self._group.start(self._live, request)
+            await self._group.start(self._live, request, disk_with(request.stored))
         elif verb == "bye":
             await self._close()
         elif self._world is None:
@@ -72,6 +74,9 @@ class Server:
             await quiet()
             self._say(self._settled(id))
             return True
+        elif verb == "do" and any(op.op == "restart" for op in request.ops):
+            await self._restart(self._world)
+            self._say(Returned(type="returned", id=id, op=0))
         else:
             self._in_world(self._world, id, request)
         self._say(Ok(type="ok", id=id))
@@ -96,8 +101,14 @@ class Server:
         sessions = tuple(session.id for session in world.harness.sessions.list())
         return Settled(type="settled", id=id, parked=world.gates.parked(), agents=world.snapshots(), sessions=sessions)
 
-    async def _live(self, opening: Any, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """A world, until it is thrown away."""
+    async def _restart(self, world: World) -> None:
+        """A crash: nobody has a last word, and what has been written is all that the next world finds."""
+        files = MemoryFiles() if world.storage is None else world.storage.kill()
+        await self._close()
+        await self._group.start(self._live, world.opening, files)
+
+    async def _live(self, opening: Any, files: MemoryFiles, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        """A world over a file system, until it is thrown away."""
         self._over = anyio.Event()
         self._generation += 1
         generation = self._generation
@@ -108,10 +119,16 @@ class Server:
 
         try:
             with anyio.CancelScope() as self._scope:
+                storage = Storage(files, opening.profile == "dsh-0.1") if opening.storage else None
                 async with open_harness(
-                    opening.profile, opening.session_format, now=lambda: 0, persona="conformance"
+                    opening.profile,
+                    opening.session_format,
+                    now=lambda: 0,
+                    persona="conformance",
+                    persistence=storage,
+                    checkpoints=any(hold.gate == "flush" for hold in opening.hold),
                 ) as harness:
-                    self._world = World(harness, opening, say)
+                    self._world = World(harness, opening, say, storage)
                     task_status.started()
                     await anyio.sleep_forever()
         finally:

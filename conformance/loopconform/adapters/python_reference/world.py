@@ -8,10 +8,12 @@ from typing import Any
 import anyio
 
 from loopconform.adapters.python_reference.gates import Gates, Planned
+from loopconform.adapters.python_reference.storage import Storage
 from loopconform.protocol.parts import LIVE_EVENTS
 from loopconform.protocol.replies import Fulfilled, Live, Problem, Raised, Record, Rejected, Returned, Snapshot
 from loopconform.protocol.requests import Open, React, Veto
 from loopharness.agent import Agent, AgentOptions
+from loopharness.agents import Meta
 from loopharness.frozen import FrozenDict, freeze, thaw
 from loopharness.harness import Harness
 from loopharness.signal import AbortController, Signal
@@ -51,8 +53,12 @@ def ids(messages: Any) -> tuple[str, ...]:
 class World:
     """A harness under the suite's hands. `say` sends a reply."""
 
-    def __init__(self, harness: Harness, opening: Open, say: Callable[[Any], None]) -> None:
+    def __init__(
+        self, harness: Harness, opening: Open, say: Callable[[Any], None], storage: Storage | None = None
+    ) -> None:
         self.harness = harness
+        self.opening = opening
+        self.storage = storage
         self.say = say
         self.gates = Gates({hold.gate: hold.honour for hold in opening.hold}, say)
         self.reactions: list[tuple[int, React, list[int]]] = []
@@ -62,6 +68,8 @@ class World:
         self.composed: dict[str, Agent] = {}
         self.signals: dict[str, AbortController] = {}
         self.tools: dict[str, Any] = {}
+        if storage is not None:
+            storage.gates = self.gates
         self._watched: dict[str, Signal] = {}
         self._hook()
         harness.settings.max_parallel_tool_calls = opening.cap
@@ -79,13 +87,13 @@ class World:
                 on(name, lambda session, name=name: self._live(session.id, name, {}))
             elif name == "tools/result":
                 on(name, self._on_result)
-            elif name != "signal/abort":
+            elif name not in ("signal/abort", "llm/stream"):
                 on(name, lambda payload, name=name: self._on_live(name, payload))
         on("agent/created", self._on_created)
         on("system-prompt/assemble", self._assembly)
         on("agent/pre-step", self._pre_step)
         on("agent/request", self._request)
-        on("llm/stream", lambda request, proceed: Stream(self, self._initiator(), request["signal"]))
+        on("llm/stream", self._stream)
         on("agent/request-error", self._request_error)
         on("agent/turn-stopping", self._turn_stopping)
         on("tools/pre-execute", self._tool_pre)
@@ -205,6 +213,13 @@ class World:
         """Never asked: a listener serves every stream, so that what it throws stays an exception (M-431)."""
         raise AssertionError("a listener serves the streams")
 
+    def _stream(self, request: Any, proceed: Any) -> Stream:
+        agent = self._initiator()
+        if self.opening.requests:
+            fields = {name: thaw(value) for name, value in request.items() if name != "signal"}
+            self._live(agent, "llm/stream", {**fields, "messages": [thaw(message) for message in request["messages"]]})
+        return Stream(self, agent, request["signal"])
+
     async def _request_error(self, payload: Mapping[str, Any], proceed: Any) -> Any:
         outcome = await self.gates.stand("request-error", payload["agent"].id, "", payload["signal"])
         return {"kind": "retry"} if outcome is not None and outcome.kind == "retry" else await proceed()
@@ -274,7 +289,7 @@ class World:
         except Exception as error:
             self.say(Rejected(type="rejected", id=id, op=at, error=problem(error)))
             return
-        if op.op == "create":
+        if op.op in ("create", "resume", "fork"):
             self.handles[op.agent] = value
         self.say(Fulfilled(type="fulfilled", id=id, op=at))
 
@@ -298,15 +313,36 @@ class World:
         return None if name is None else self.signals.setdefault(name, AbortController()).signal
 
     def _do_create(self, op: Any) -> Any:
-        key = op.name or op.agent
+        create = self.harness.agents.create
+        return create(op.agent, OPTIONS, **self._circumstances(op))
+
+    def _do_resume(self, op: Any) -> Any:
+        if self.storage is not None:
+            self.storage.attempts.setdefault(op.agent, op.name or op.agent)
+        return self._resumed(op, self.harness.agents.resume(op.agent, OPTIONS, **self._circumstances(op)))
+
+    async def _resumed(self, op: Any, begun: Awaitable[Any]) -> Any:
+        try:
+            return await begun
+        finally:
+            if self.storage is not None:
+                self.storage.attempts.pop(op.agent, None)
+
+    def _do_fork(self, op: Any) -> Any:
+        events = self._agent(op.source).session.events
+        seed = events[:] if op.boundary is None else events[: op.boundary + 1]
+        meta: Meta = {"parentSession": op.source, "seedLength": len(seed)}
+        return self.harness.agents.create(op.agent, OPTIONS, seed=seed, meta=meta)
+
+    def _circumstances(self, op: Any) -> dict[str, Any]:
+        """What every create may be given."""
 
         async def compose(context: Any) -> None:
             self.composed[op.agent] = context.agent
-            await self.gates.stand("setup", op.agent, key)
+            await self.gates.stand("setup", op.agent, op.name or op.agent)
 
         setup = compose if op.setup else None
-        create = self.harness.agents.create
-        return create(op.agent, OPTIONS, setup=setup, signal=self._signal(op.signal), owner=self._owner(op))
+        return {"setup": setup, "signal": self._signal(op.signal), "owner": self._owner(op)}
 
     def _do_create_now(self, op: Any) -> None:
         self.harness.agents.create_now(op.agent, OPTIONS, owner=self._owner(op))
@@ -354,6 +390,9 @@ class World:
         if handle is None:
             raise LookupError(f"no handle of agent {op.agent!r}")
         return handle.dispose()
+
+    def _do_log(self, op: Any) -> Any:
+        return tuple([thaw(event) for event in self._agent(op.agent).session.events])
 
     def _do_append(self, op: Any) -> None:
         self._agent(op.agent).session.append(op.type, op.data)
@@ -445,8 +484,16 @@ async def quiet() -> None:
         import trio.testing
 
         await trio.testing.wait_all_tasks_blocked()
+        while _threads_work():
+            await anyio.lowlevel.checkpoint()
+            await trio.testing.wait_all_tasks_blocked()
         return
     await _quiet_asyncio()
+
+
+def _threads_work() -> bool:
+    """Something is being read or written; nobody reads requests while one is answered."""
+    return anyio.to_thread.current_default_thread_limiter().borrowed_tokens > 0
 
 
 async def _quiet_asyncio() -> None:
@@ -456,4 +503,5 @@ async def _quiet_asyncio() -> None:
     while calm < 2:
         await anyio.lowlevel.checkpoint()
         waiters = [getattr(task, "_fut_waiter", None) for task in asyncio.all_tasks() if task is not this]
-        calm = calm + 1 if all(waiter is not None and not waiter.done() for waiter in waiters) else 0
+        is_calm = not _threads_work() and all(waiter is not None and not waiter.done() for waiter in waiters)
+        calm = calm + 1 if is_calm else 0
