@@ -10,6 +10,7 @@ From outside come the operations
 |---|---|
 | `create`, `create_now`, `resume` `<number> <id> <owner> <flaw>` | C-TXN-*, C-SYN-*, C-RES-* |
 | `abort`, `dispose`, `release` `<number>`; `unload <fiber>` | C-ABT-*, C-HND-*, C-OWN-* (`loopspec.teardown`) |
+| `join` | C-OWN-1 (`loopspec.fibers`) |
 | `wake`, `rest` `<number>`; `await <number> <owner>` | C-TXN-15, C-TDN-5, C-REE-2 |
 | `register`, `withdraw`, `announce_again`, `append`, `escape` | C-REGA-*, C-REGS-* (`loopspec.registry`) |
 
@@ -53,6 +54,7 @@ from loopspec.transaction import (
     AGENTS,
     PROVIDER,
     Creation,
+    FiberState,
     Owner,
     Transaction,
     Verb,
@@ -472,4 +474,5 @@ MACHINE: Machine[Creation] = Machine(rules)
 
 def initial(law: Law, callers: int = 1) -> Config[Creation]:
     """Empty registries; the agents service, the provider and so many callers' fibers active."""
-    return Config(Creation(law=law, fibers=("active",) * (2 + callers)))
+    fibers: tuple[FiberState, ...] = ("active",) * (2 + callers)
+    return Config(Creation(law=law, fibers=fibers))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from loopspec import registry
+from loopspec import fibers, registry
 from loopspec.kernel.machine import Answer, Frame, Outcome, Rules, go, leave, note, notify, park
 from loopspec.transaction import (
     AGENTS,
@@ -31,11 +31,12 @@ from loopspec.transaction import (
     is_gone,
     member,
     owned_by_fiber,
+    with_fiber,
     with_member,
     without,
 )
 
-rules = Rules(registry.rules)
+rules = Rules(fibers.rules)
 
 
 # --- guards --------------------------------------------------------------------------------------------------
@@ -243,11 +244,6 @@ def unload(s: Creation, fiber: int) -> Outcome[Creation]:
     if s.fibers[fiber] != "active":
         return leave(s, ("return", None))
     return note(with_fiber(s, fiber, "unloading"), ("closing", fiber), ("await_tick", fiber))
-
-
-def with_fiber(s: Creation, fiber: int, state: str) -> Creation:
-    """The state with one fiber changed."""
-    return s.put(fibers=(*s.fibers[:fiber], state, *s.fibers[fiber + 1 :]))
 
 
 @rules("await_tick")

@@ -22,6 +22,9 @@ FiberState = Literal["active", "unloading", "gone"]
 AGENTS, PROVIDER = 0, 1
 """The fibers of the agents service and of the provider. Callers' fibers have the numbers from 2."""
 
+NOWHERE = -1
+"""In place of a fiber that ended before it could join (`loopspec.fibers`): it takes nothing."""
+
 Owner = tuple[Literal["fiber", "agent"], int]
 """Who owns a transaction: a fiber, or the scope of another transaction's agent."""
 
@@ -69,7 +72,7 @@ class Creation(NamedTuple):
     """The core state of the creation machine."""
 
     law: Law
-    fibers: tuple[str, ...] = ("active", "active", "active")
+    fibers: tuple[FiberState, ...] = ("active", "active", "active")
     members: tuple[Transaction, ...] = ()
     sessions: Entries = ()
     agents: Entries = ()
@@ -122,6 +125,11 @@ def is_busy(t: Transaction) -> bool:
     return t.driver in ("busy", "hung")
 
 
+def with_fiber(s: Creation, fiber: int, state: FiberState) -> Creation:
+    """The state with one fiber changed, or with one more."""
+    return s.put(fibers=(*s.fibers[:fiber], state, *s.fibers[fiber + 1 :]))
+
+
 def owned_by_fiber(s: Creation, fiber: int) -> Numbers:
     """The transactions of a fiber that are not gone, newest first (C-DSP-7)."""
     return tuple(t.number for t in reversed(s.members) if t.owner == ("fiber", fiber) and not t.gone)
@@ -140,7 +148,7 @@ def owner_agent(t: Transaction) -> int:
 def owner_state(s: Creation, owner: Owner) -> FiberState:
     """Whether an owner takes new effects (C-DSP-8, C-TDN-16): a fiber, or the scope of an agent."""
     if owner[0] == "fiber":
-        return s.fibers[owner[1]]  # type: ignore[return-value]
+        return "gone" if owner[1] == NOWHERE else s.fibers[owner[1]]
     t = find(s, owner[1])
     if t is None or t.scope in ("none", "gone"):
         return "gone"

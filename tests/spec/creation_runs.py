@@ -121,6 +121,7 @@ def alive(run: Run, number: int, id: int = 1, owner: Any = ("fiber", 2)) -> None
 MODULES = (
     "loopspec.registry",
     "loopspec.transaction",
+    "loopspec.fibers",
     "loopspec.teardown",
     "loopspec.creation",
     "loopspec.worlds.creation_past",

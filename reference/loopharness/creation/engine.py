@@ -27,12 +27,9 @@ if TYPE_CHECKING:
     from loopharness.agent import Agent
     from loopharness.session import Session
 
-__all__ = ["NOWHERE", "Engine", "Item"]
+__all__ = ["Engine", "Item"]
 
 _log = logging.getLogger("loopharness")
-
-NOWHERE: Final = 2
-"""The fiber of every context that has ended."""
 
 
 class Item:
@@ -67,9 +64,7 @@ class Engine:
     def __init__(self, bus: Bus, its_law: Law | None = None) -> None:
         self.bus: Final = bus
         self.law: Final = its_law or law("seed")
-        start = creation.initial(self.law)
-        start = start._replace(core=start.core.put(fibers=("active", "active", "gone")))
-        self.interpreter: Final = Interpreter(creation.MACHINE, start, self)
+        self.interpreter: Final = Interpreter(creation.MACHINE, creation.initial(self.law, callers=0), self)
         self.sessions: Final[dict[str, Session]] = {}
         self.agents: Final[dict[str, Agent]] = {}
         self.items: Final[dict[int, Item]] = {}

@@ -15,7 +15,7 @@ import anyio.abc
 
 from loopharness.agent import Agent, AgentOptions, Services
 from loopharness.bus import Context, Effect
-from loopharness.creation.engine import NOWHERE, Engine, Item
+from loopharness.creation.engine import Engine, Item
 from loopharness.creation.errors import refusal
 from loopharness.creation.initiator import Initiators
 from loopharness.creation.promise import Promise
@@ -26,7 +26,7 @@ from loopspec import creation
 from loopspec.kernel.machine import Answer
 from loopspec.kernel.machine import Effect as Point
 from loopspec.profile import Law
-from loopspec.transaction import AGENTS, Owner, Verb, find
+from loopspec.transaction import AGENTS, NOWHERE, Owner, Verb, find
 
 __all__ = ["AgentHandle", "Composition", "Order", "Setup", "Storage", "Transactions"]
 
@@ -158,7 +158,6 @@ class Transactions:
         self._group: anyio.abc.TaskGroup | None = None
         self._fibers: dict[Context, int] = {}
         self._unloads: dict[int, Promise[None]] = {}
-        self._free: list[int] = []
         self._resting: set[Transaction] = set()
         self.failures: list[Exception] = []
         """What went wrong in teardowns that nobody asked to be told about."""
@@ -259,8 +258,8 @@ class Transactions:
     # -- fibers
 
     def adopt(self, context: Context, fiber: int | None = None) -> Promise[None]:
-        """Make a context a fiber of the machine: its end is an unload (C-OWN-6)."""
-        number = self._new_fiber() if fiber is None else fiber
+        """Make a context a fiber of the machine, a new one or a given one: its end is an unload (C-OWN-1, C-OWN-6)."""
+        number: int = self.engine.call("join") if fiber is None else fiber
         ended: Promise[None] = Promise()
         self._fibers[context], self._unloads[number] = number, ended
         context.on_closing(lambda: self._unload(number))
@@ -281,18 +280,6 @@ class Transactions:
             self.initiators.close()
         self.engine.call("unload", fiber)
 
-    def _new_fiber(self) -> int:
-        interpreter = self.engine.interpreter
-        core = interpreter.config.core
-        fibers = core.fibers
-        if self._free:
-            number = self._free.pop()
-            fibers = (*fibers[:number], "active", *fibers[number + 1 :])
-        else:
-            number, fibers = len(fibers), (*fibers, "active")
-        interpreter.config = interpreter.config._replace(core=core.put(fibers=fibers))
-        return number
-
     def _owner(self, context: Context) -> Owner:
         if context.agent is not None and context.active:
             return ("agent", context.agent.lifecycle.number)
@@ -308,8 +295,6 @@ class Transactions:
         for context, number in list(self._fibers.items()):
             if number == fiber:
                 del self._fibers[context]
-        if fiber > NOWHERE:
-            self._free.append(fiber)
         self._unloads.pop(fiber).resolve(None)
 
     # -- from the call to the scope
