@@ -127,6 +127,21 @@ def is_quiet(config: Config[Driver]) -> bool:
     return not config.stack and not config.parked and not config.waiting
 
 
+def barred(config: Config[Driver]) -> Config[Driver]:
+    """C-REE-6, L-INI-3, L-IDLE-4, N-8  The closing initiator scope refuses the start of a run, if one begins now.
+
+    Nothing of it happens; published loops find out behind its status: the waking call raises, and the agent stays
+    `running` for ever, without a turn.
+    """
+    if not config.stack:
+        return config
+    core, top = config.core, config.stack[-1]
+    whole = core.law.closing_wake_is_refused_whole
+    if not (top.frame[0] == "wake" and core.phase == "idle" if whole else top.frame[0] == "open_turn"):
+        return config
+    return config._replace(stack=(*config.stack[:-1], top._replace(frame=("refused",))))
+
+
 # --- send ----------------------------------------------------------------------------------------------------
 
 

@@ -33,7 +33,7 @@ from loopconform.judge.points import (
 )
 from loopspec import scheduler, stream
 from loopspec.attempt import aborted
-from loopspec.driver import Driver, is_quiet
+from loopspec.driver import Driver, barred, is_quiet
 from loopspec.kernel.machine import Answer, Config, Effect, Operation, log_is_locked
 from loopspec.loop import Composition, Loop, batch_runs, log_is_busy, runs
 from loopspec.scheduler import Batch
@@ -201,16 +201,9 @@ class Moves:
 
     def _boundary(self, point: Point) -> Point:
         """C-REE-6, N-8  A closing scope refuses the start of a driver: before anything of it, or after its status."""
-        stack = point.loop.driver.stack
-        if not self.closing or not stack:
+        if not self.closing:
             return point
-        core, label = point.loop.driver.core, stack[-1].frame[0]
-        whole = core.law.closing_wake_is_refused_whole
-        if (label == "wake" and core.phase == "idle") if whole else label == "open_turn":
-            top = stack[-1]._replace(frame=("refused",))
-            driver = point.loop.driver._replace(stack=(*stack[:-1], top))
-            return point._replace(loop=point.loop._replace(driver=driver))
-        return point
+        return point._replace(loop=point.loop._replace(driver=barred(point.loop.driver)))
 
     def _steps(self, point: Point) -> Iterator[Step]:
         point = self._boundary(point)

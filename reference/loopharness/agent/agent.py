@@ -22,7 +22,7 @@ from loopharness.agent.maintenance import Job, Maintenance
 from loopharness.agent.messages import CauseKind, Messages, accepted, random_id, user_message
 from loopharness.agent.records import Recorder
 from loopharness.bus import AgentEvents, Bus, Context
-from loopharness.creation.errors import refusal
+from loopharness.creation.errors import CreationError, refusal
 from loopharness.errors import error_chain
 from loopharness.frozen import FrozenDict, freeze
 from loopharness.interpreter import Interpreter
@@ -198,6 +198,8 @@ class Agent:
         self.lifecycle: Transaction
         self._transactions: Transactions | None = None
         self._retired = False
+        self._barred: CreationError | None = None
+        """Why the run that is about to begin is refused by the initiator scope."""
         self._group: TaskGroup | None = None
         self._thread = 0
         self._work = anyio.Event()
@@ -243,13 +245,23 @@ class Agent:
             self.call("send", number, target, wakeup)
             return
         self._check_place()
-        may_start = self._transactions.wake(self.lifecycle)
+        may_start = self._may_start(self._transactions)
         try:
             with self._transactions.initiators.driving(self):
                 self.call("send", number, target, may_start)
         finally:
             if self.at_rest:
                 self._transactions.rested(self.lifecycle)
+
+    def _may_start(self, transactions: Transactions) -> bool:
+        """Whether a wake may start the driver; where the law says so, a refusal is found behind the insertion (N-8)."""
+        try:
+            return transactions.wake(self.lifecycle)
+        except CreationError as refused:
+            if not transactions.hangs(self.lifecycle):
+                raise
+            self._barred = refused
+            return True
 
     def followup(self, message: Message) -> None:
         """Queue a message for a turn of its own, and wake the agent."""
@@ -429,6 +441,9 @@ class Agent:
             self._gone.append(event[1])
         elif name == "agent/status":
             self.events.emit(name, {"status": event[1]})
+            if self._barred is not None:
+                self.failure, self._barred = self._barred, None
+                self._interpreter.config = driver.barred(self._interpreter.config)
         elif name == "agent/error":
             self.events.emit(name, {"turn": event[1], "step": event[2], "error": self.failure})
         elif name == "agent/assistant-stream":

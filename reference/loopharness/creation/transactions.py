@@ -235,6 +235,11 @@ class Transactions:
         self.engine.ask(item, "agent", "wake", item.number)
         return item.started
 
+    def hangs(self, item: Transaction) -> bool:
+        """The last wake was refused, and has left the agent running for ever (C-REE-6)."""
+        member = find(self.engine.core, item.number)
+        return member is not None and member.driver == "hung"
+
     def rested(self, item: Transaction) -> None:
         """The driver of an agent has come to rest."""
         self._resting.add(item)
