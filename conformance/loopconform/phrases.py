@@ -21,7 +21,8 @@ def phrase(request: Any) -> str:
     if isinstance(request, Plan):
         return f"the next hook at {_place(request)} answers {outcome(request.outcome)}"
     if isinstance(request, Veto):
-        return f"the next `{request.record}` record is refused"
+        which = "the next" if request.nth == 1 else f"number {request.nth} of the next"
+        return f"{which} `{request.record}` record{'s' if request.nth > 1 else ''} is refused"
     if isinstance(request, Release):
         inside = f"; in its continuation, first: {operations(request.ops)}" if request.ops else ""
         return f"the hook at {_place(request)} answers {outcome(request.outcome)}{inside}"

@@ -17,6 +17,7 @@ DIVERGENT = {
     "cancel/record-observer": ("L-CAN-6", 6),
     "creation/wake-in-created": ("N-1", 5),
     "wake/error-listener": ("L-PH-3", 6),
+    "wake/sent-twice-from-a-record": ("L-SEND-9", 5),
 }
 """Cases in which the published law differs: the clause that is named, and how short the program must get."""
 
@@ -42,7 +43,8 @@ def test_the_reference_passes_on_both_event_loops_with_one_trace(studios: tuple[
 
 def test_another_law_is_found_out_with_its_clause_and_a_short_program() -> None:
     """The reference under the published law, judged by the recommended one: just the known divergences are red."""
-    run = play_all(opener("python-reference:dsh-0.1"), [(case, "seed") for case in CASES])
+    known = [(case, "seed") for case in CASES if "dsh-0.1" in case.profiles]
+    run = play_all(opener("python-reference:dsh-0.1"), known)
     red = {result.case.id: result for result in run.results if result.verdict != "PASS"}
     assert {result.verdict for result in red.values()} == {"FAIL"}
     assert red.keys() == DIVERGENT.keys()

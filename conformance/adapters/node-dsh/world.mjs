@@ -198,9 +198,10 @@ class World {
   onDispatch(name, args) {
     if (!this.alive || name !== 'session/event') return
     const [session, event] = args
-    const at = this.vetoes.findIndex(({ record, agent }) => record === event.type && (agent ?? session.id) === session.id)
-    if (at < 0) return
-    this.vetoes.splice(at, 1)
+    const fitting = this.vetoes.filter(({ record, agent }) => record === event.type && (agent ?? session.id) === session.id)
+    const due = fitting.find(({ nth }) => nth === 1)
+    if (due === undefined) return fitting.forEach((veto) => veto.nth--)
+    this.vetoes.splice(this.vetoes.indexOf(due), 1)
     throw new Planned('planned')
   }
 
@@ -356,8 +357,8 @@ class World {
     this.plans.push({ gate, agent: agent ?? undefined, key: key ?? undefined, outcome })
   }
 
-  veto({ record, agent }) {
-    this.vetoes.push({ record, agent: agent ?? undefined })
+  veto({ record, agent, nth }) {
+    this.vetoes.push({ record, agent: agent ?? undefined, nth: nth ?? 1 })
   }
 
   release({ id, gate, agent = 'a', key = '', outcome, ops }) {

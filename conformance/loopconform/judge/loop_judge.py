@@ -55,7 +55,8 @@ class LoopJudge:
 
     def veto(self, id: int) -> None:
         """The refusal of a record."""
-        self.points = frozenset(point._replace(vetoes=(*point.vetoes, id)) for point in self.points)
+        nth = self.book.vetoes[id].nth
+        self.points = frozenset(point._replace(vetoes=(*point.vetoes, (id, nth))) for point in self.points)
 
     def release(self, id: int, place: Place, ops: tuple[int, ...]) -> bool:
         """The hook that stands at a gate may go on; false where nobody stands, and nothing happens."""

@@ -168,14 +168,19 @@ class Moves:
         if log_is_locked(point.loop.driver) or log_is_busy(point.loop):
             yield HIDDEN, _ended_at_once(point, ("raise", "refused"))
             return
-        veto = self._veto(point, type)
-        if veto is not None:
-            yield HIDDEN, _ended_at_once(point._replace(vetoes=without(point.vetoes, veto)), ("raise", "refused"))
-            return
-        yield ("foreign", type), _ended_at_once(point, RETURNED)
+        refused, point = self._vetoed(point, type)
+        if refused:
+            yield HIDDEN, _ended_at_once(point, ("raise", "refused"))
+        else:
+            yield HIDDEN if self.unpublished else ("foreign", type), _ended_at_once(point, RETURNED)
 
-    def _veto(self, point: Point, type: str) -> int | None:
-        return next((id for id in point.vetoes if self.book.vetoes[id].record == type), None)
+    def _vetoed(self, point: Point, type: str) -> tuple[bool, Point]:
+        """A record of this type is about to be published: is it refused? One that is not counts for every veto."""
+        due = next((one for one in point.vetoes if one[1] == 1 and self.book.vetoes[one[0]].record == type), None)
+        if due is not None:
+            return True, point._replace(vetoes=without(point.vetoes, due))
+        left = [(id, nth - (self.book.vetoes[id].record == type)) for id, nth in point.vetoes]
+        return False, point._replace(vetoes=tuple(left))
 
     def _starts(self, point: Point) -> Iterator[Step]:
         """The gate of the driver opens, for a kept wake at once; ticks that were asked for begin; so may a disposal."""
@@ -210,10 +215,10 @@ class Moves:
         move, after = self.machine.step(point.loop)
         verb, effect = move.verb, move.effect
         if verb == "append":
-            veto = self._veto(point, effect[0])
-            if veto is not None:
+            is_refused, point = self._vetoed(point, effect[0])
+            if is_refused:
                 _, refused = self.machine.refuse(point.loop)
-                yield HIDDEN, point._replace(loop=refused, vetoes=without(point.vetoes, veto))
+                yield HIDDEN, point._replace(loop=refused)
                 return
             label: Label = HIDDEN if self.unpublished else ("record", effect)
             yield label, point._replace(loop=after, facts=_after_record(point.facts, effect, self._is_v4))

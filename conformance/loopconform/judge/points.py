@@ -99,7 +99,8 @@ class Point(NamedTuple):
     released: tuple[tuple[Place, int], ...] = ()
     """Those of them that may go on, with the request that says so."""
     plans: tuple[int, ...] = ()
-    vetoes: tuple[int, ...] = ()
+    vetoes: tuple[tuple[int, int], ...] = ()
+    """Refusals to come: the request, and which append of its type from here on it is."""
     gate: Literal["open", "shut", "latched"] = "open"
     """Whether the driver may start (N-1)."""
     starting: bool = False

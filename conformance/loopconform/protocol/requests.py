@@ -98,11 +98,15 @@ class Plan(Strict):
 
 
 class Veto(Strict):
-    """Refuse the agent's next append of this record type: its dispatch throws before it is published."""
+    """Refuse the agent's next append of this record type: its dispatch throws before it is published.
+
+    `nth`: not the next one, but that many appends later that no other veto has refused.
+    """
 
     verb: Literal["veto"]
     record: Id
     agent: Id = "a"
+    nth: Annotated[int, Field(ge=1)] = 1
 
 
 class Release(Strict):

@@ -67,7 +67,7 @@ def request_words(body: dict[str, Any]) -> str:
         nth = f" number {on['nth']}" if on.get("nth", 1) != 1 else ""
         words.append(f"on {on.get('record') or on.get('live')}{nth}:")
     elif verb == "veto":
-        words.append(body["record"])
+        words.append(body["record"] + (f" number {body['nth']}" if body.get("nth", 1) != 1 else ""))
     elif verb in ("release", "plan"):
         words += [body["gate"], body.get("key") or "", _outcome(body["outcome"])]
     words.append(", ".join(op_words(op) for op in body.get("ops", ())))

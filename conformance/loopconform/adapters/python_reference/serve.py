@@ -90,7 +90,7 @@ class Server:
         elif request.verb == "plan":
             world.gates.plan(request)
         elif request.verb == "veto":
-            world.vetoes.append(request)
+            world.vetoes.append((request, request.nth))
         elif request.verb == "release":
             go_on = lambda: world.run(id, request.ops)  # noqa: E731
             world.gates.release(request.gate, request.agent, request.key, request.outcome, go_on)

@@ -62,7 +62,7 @@ class World:
         self.say = say
         self.gates = Gates({hold.gate: hold.honour for hold in opening.hold}, say)
         self.reactions: list[tuple[int, React, list[int]]] = []
-        self.vetoes: list[Veto] = []
+        self.vetoes: list[tuple[Veto, int]] = []
         self.owners = {name: harness.context.child(name) for name in opening.owners}
         self.handles: dict[str, Any] = {}
         self.composed: dict[str, Agent] = {}
@@ -103,10 +103,16 @@ class World:
     def _on_dispatch(self, mode: str, name: str, arguments: Any, key: object) -> None:
         if name != "session/event":
             return
-        for veto in self.vetoes:
-            if veto.record == arguments[1]["type"] and veto.agent == arguments[0].id:
-                self.vetoes.remove(veto)
-                raise Planned("vetoed")
+        session, event = arguments
+
+        def fits(veto: Veto) -> bool:
+            return veto.record == event["type"] and veto.agent == session.id
+
+        due = next((one for one in self.vetoes if one[1] == 1 and fits(one[0])), None)
+        if due is not None:
+            self.vetoes.remove(due)
+            raise Planned("vetoed")
+        self.vetoes = [(veto, nth - fits(veto)) for veto, nth in self.vetoes]
 
     def _on_record(self, session: Any, event: FrozenDict) -> None:
         self._watch(session.id)
