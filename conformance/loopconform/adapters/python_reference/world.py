@@ -106,7 +106,7 @@ class World:
         session, event = arguments
 
         def fits(veto: Veto) -> bool:
-            return veto.record == event["type"] and veto.agent == session.id
+            return bool(veto.record == event["type"] and veto.agent == session.id)
 
         due = next((one for one in self.vetoes if one[1] == 1 and fits(one[0])), None)
         if due is not None:
