@@ -385,19 +385,29 @@ def test_a_bound_is_undecided_and_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     assert "more than 5 configurations" in one.reason
 
 
-def test_large_batches_are_left_to_the_row_rules() -> None:
+def batch_of(count: int, skipped: int | None = None) -> Builder:
+    """An answer of calls that run side by side; one of them is skipped, as only an abort does."""
     made = Builder(0)
     made.begin("Read.", "u1")
-    names = [f"c{number}" for number in range(30)]
+    names = [f"c{number}" for number in range(count)]
     made.answer(*(tool_call(name) for name in names), finish="tool-calls")
     calls = [made.call(name) for name in names]
-    for name, call in zip(names, calls, strict=True):
-        made.result(name, call)
+    for at, (name, call) in enumerate(zip(names, calls, strict=True)):
+        error: dict[str, Any] = (
+            {"error": {"name": "AbortError", "code": "ABORTED_BEFORE_DISPATCH"}} if at == skipped else {}
+        )
+        made.result(name, call, **error)
     made.close_step()
     made.open_step()
     made.answer(text("Done."))
     made.end()
-    assert judged(made.rows) == []
+    return made
+
+
+def test_a_large_batch_is_followed() -> None:
+    """The scheduler's sets don't grow with the number of calls; a fault in the middle of the batch is seen."""
+    assert judged(batch_of(12).rows) == []
+    assert "S-ACC-1" in {found.rule for found in judged(batch_of(3, skipped=1).rows)}
 
 
 def test_a_deep_queue_is_followed() -> None:

@@ -30,8 +30,10 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from loopspec.log import refusal
+from loopspec.log.automaton import Automaton
 from loopspec.log.observation import TURNS, Course, Misnumbered, Observation
-from loopspec.log.oracle import DEPTH, DEPTHS, Automaton, Oracle, Point, Undecided
+from loopspec.log.oracle import DEPTH, DEPTHS, Oracle, Undecided
+from loopspec.log.points import Point
 from loopspec.log.rule import Level, Violation
 from loopspec.log.state import items, record
 from loopspec.profile import Law, Profile, law

@@ -17,7 +17,8 @@ from loopspec import attempt, driver, inbox
 from loopspec.driver import Driver
 from loopspec.kernel.machine import Effect, Machine
 from loopspec.log.observation import Observation
-from loopspec.log.oracle import Offer, Oracle, Point, Undecided
+from loopspec.log.oracle import Offer, Oracle, Undecided
+from loopspec.log.points import Point
 
 GUARDS = (
     "has_pending",
