@@ -1,151 +1,110 @@
 ------------------------------ MODULE AgentLoop ------------------------------
 (***************************************************************************)
-(* What a user of an agent may rely on, and no word about how it is done.  *)
+(* What a user of an agent may rely on: six promises, and no word about    *)
+(* how they are kept.  Each is a formula about what can be seen from       *)
+(* outside; each is checked of the model that has to keep it.              *)
 (*                                                                         *)
-(*  1  No message is lost: what was sent is pending until it is claimed by *)
-(*     a turn or discarded on somebody's order, and nothing else happens   *)
-(*     to it (LI-5, LI-6).                                                 *)
-(*  2  An agent runs because it was woken, never by itself (LI-17).        *)
-(*  3  Turns and steps are numbered from 1, nest and close; idle means     *)
-(*     that everything is closed (LI-2, LI-3, LI-4, LI-23).                *)
-(*  4  A cancelled turn opens no step and asks the model nothing; it says  *)
-(*     who cancelled it first (LI-11, LI-12, LI-13, LI-16).                *)
-(*  5  Each tool call has exactly one result before the model is asked     *)
-(*     again (LI-19).                                                      *)
-(*  6  A request is what the log says (LI-22): it carries as many surface  *)
-(*     records as there are, and none of an open answer.                   *)
-(*  7  What an agent was announced as, it is announced as gone.            *)
-(*                                                                         *)
-(* Loop.tla refines this module: 1 to 6 by what its labels show.  That     *)
-(* sealed bytes never change is the subject of Tape.tla, and the pairing   *)
-(* of created and disposed (7) that of Creation.tla, on their own states.  *)
+(*  1 to 3  Loop.tla and LoopBatch.tla   5  RequestPromise.tla             *)
+(*  4       CreationPromise.tla          6  TapePromise.tla                *)
 (***************************************************************************)
-EXTENDS Naturals
+EXTENDS Naturals, Sequences
 
-CONSTANTS Message, Prompts   \* who may be sent; how many prompts feed one turn
+CONSTANTS Message, Object   \* who may be sent; what can be created
 
 VARIABLES
-  status,     \* "idle" or "running"
-  woken,      \* somebody has asked for a run
-  fate,       \* of each message: "unsent", "pending", "taken", "claimed", "entered", "discarded"
-  openTurn,   \* number of the open turn, or 0
-  lastTurn,   \* number of the last turn
-  prompts,    \* how many prompts the open turn has claimed
-  openStep,   \* number of the open step, or 0
-  lastStep,   \* number of the last step of this turn
-  cause,      \* who cancelled first, or ""
-  said,       \* what the end of the last turn said: "ordinary", "error", or who cancelled it
-  asking,     \* a request is in flight
-  owed        \* tool calls without a result
+  status, woken, due, resting,              \* a run is on; asked for; owed after an abort; nothing moves
+  fate,                                     \* of each message
+  openTurn, lastTurn, openStep, lastStep,   \* numbers; 0 is none
+  prompts, cause, said,                     \* claimed by this turn; who cancelled first; how the turn ended
+  asking, owed,                             \* a request is in flight; the calls without a result
+  life, over,                               \* of each object; whose teardown has settled
+  request, told,                            \* what is in flight, or <<>>; what the log says of a request now
+  tape, compactions                         \* what requests show up to the last seal; stretches summed up by order
 
-vars == <<status, woken, fate, openTurn, lastTurn, prompts, openStep, lastStep, cause, said, asking, owed>>
+-----------------------------------------------------------------------------
+(* 1  No waking message is lost: what was sent is pending until a turn     *)
+(* claims it or somebody has it discarded, and at rest no wake is due that *)
+(* has something to run (LI-5, LI-6, LI-33).                               *)
 
-Init ==
-  /\ status = "idle" /\ woken = FALSE
+Becomes(m) ==
+  CASE fate'[m] = "pending"   -> TRUE
+    [] fate'[m] = "taken"     -> fate[m] = "pending"
+    [] fate'[m] = "discarded" -> fate[m] = "taken"
+    [] fate'[m] = "claimed"   -> fate[m] = "taken" /\ openTurn # 0
+    [] fate'[m] = "entered"   -> fate[m] = "claimed" /\ openStep # 0
+
+NoMessageIsLost ==
   /\ fate = [m \in Message |-> "unsent"]
-  /\ openTurn = 0 /\ lastTurn = 0 /\ prompts = 0
-  /\ openStep = 0 /\ lastStep = 0
-  /\ cause = "" /\ said = "" /\ asking = FALSE /\ owed = 0
-
-message == <<fate, prompts>>
-nesting == <<openTurn, lastTurn, openStep, lastStep>>
-answers == <<asking, owed>>
-verdict == <<cause, said>>
+  /\ [][\A m \in Message : fate'[m] = fate[m] \/ Becomes(m)]_fate
+  /\ [](resting => \A m \in Message : fate[m] # "taken" /\ (due => fate[m] # "pending"))
 
 -----------------------------------------------------------------------------
-(* 1  Messages.  A record may insert some and take others away; of what    *)
-(* was taken the listeners then hear what became of it.                    *)
+(* 2  Each tool call gets exactly one result before its step closes, and   *)
+(* so before the next request; a cancelled turn asks nothing (LI-11,       *)
+(* LI-19).                                                                 *)
 
-Ask == woken' = TRUE /\ UNCHANGED <<status, message, nesting, verdict, answers>>
+Ask    == ~asking /\ asking' /\ owed = {} /\ owed' = {} /\ openStep # 0 /\ cause = ""
+Answer == asking /\ ~asking'
+Result == asking' = asking /\ \E call \in owed : owed' = owed \ {call}
 
-Splice ==
-  /\ \A m \in Message :
-       \/ fate'[m] = fate[m]
-       \/ fate'[m] = "pending" /\ fate[m] # "pending"
-       \/ fate'[m] = "taken" /\ fate[m] = "pending"
-  /\ prompts' <= Prompts
-  /\ prompts' # prompts => openTurn # 0
-  /\ UNCHANGED <<status, woken, nesting, verdict, answers>>
-
-Becomes(m, old, new) ==
-  /\ fate[m] = old
-  /\ fate' = [fate EXCEPT ![m] = new]
-  /\ UNCHANGED <<status, woken, prompts, nesting, verdict, answers>>
-
-Claim(m)   == openTurn # 0 /\ Becomes(m, "taken", "claimed")
-Discard(m) == Becomes(m, "taken", "discarded")
-Enter(m)   == openStep # 0 /\ Becomes(m, "claimed", "entered")
+EachCallIsAnswered ==
+  /\ ~asking /\ owed = {}
+  /\ [][Ask \/ Answer \/ Result]_<<asking, owed>>
+  /\ [](openStep = 0 => owed = {})
 
 -----------------------------------------------------------------------------
-(* 2, 3  Runs, turns and steps.                                            *)
+(* 3  Turns and steps are numbered from 1, nest and close.  A run begins   *)
+(* because somebody woke the agent, and ends with everything closed.  A    *)
+(* cancelled turn opens no step, and says who cancelled it first, unless   *)
+(* it had failed before (LI-2 to LI-4, LI-12 to LI-17, LI-23).             *)
 
-Wake == status = "idle" /\ woken /\ status' = "running" /\ woken' = FALSE
-        /\ UNCHANGED <<message, nesting, verdict, answers>>
+OpenTurn  == /\ status = "running" /\ openTurn = 0 /\ cause = ""
+             /\ openTurn' = lastTurn + 1 /\ lastTurn' = lastTurn + 1 /\ openStep' = 0 /\ lastStep' = 0 /\ said' = ""
+OpenStep  == /\ openTurn # 0 /\ openStep = 0 /\ cause = ""
+             /\ openStep' = lastStep + 1 /\ lastStep' = lastStep + 1 /\ UNCHANGED <<openTurn, lastTurn, said>>
+CloseStep == openStep # 0 /\ openStep' = 0 /\ UNCHANGED <<openTurn, lastTurn, lastStep, said>>
+CloseTurn == /\ openTurn # 0 /\ openStep = 0 /\ openTurn' = 0 /\ UNCHANGED <<lastTurn, openStep, lastStep>>
+             /\ said' \in {"error", IF cause = "" THEN "ordinary" ELSE cause}
 
-(* After a disposal nothing is replayed, whatever was asked before.        *)
-Rest(disposed) ==
-  /\ status = "running" /\ openTurn = 0 /\ status' = "idle" /\ cause' = ""
-  /\ woken' = (woken /\ ~disposed)
-  /\ UNCHANGED <<message, nesting, said, answers>>
+Run  == status = "idle" /\ woken /\ status' = "running" /\ ~woken'
+Rest == status = "running" /\ openTurn = 0 /\ status' = "idle" /\ (woken' => woken)
+Wake == status' = status /\ (woken' \/ status = "running")   \* or a clearing cancel takes it back
 
-(* A clearing cancel takes back what was asked of a run.                   *)
-Forget == status = "running" /\ woken' = FALSE /\ UNCHANGED <<status, message, nesting, verdict, answers>>
+nesting == <<openTurn, lastTurn, openStep, lastStep, said>>
 
-OpenTurn ==
-  /\ status = "running" /\ openTurn = 0 /\ cause = ""
-  /\ openTurn' = lastTurn + 1 /\ lastTurn' = lastTurn + 1
-  /\ openStep' = 0 /\ lastStep' = 0 /\ prompts' = 0 /\ said' = ""
-  /\ UNCHANGED <<status, woken, fate, cause, answers>>
-
-OpenStep ==
-  /\ openTurn # 0 /\ openStep = 0 /\ cause = ""
-  /\ openStep' = lastStep + 1 /\ lastStep' = lastStep + 1
-  /\ UNCHANGED <<status, woken, message, openTurn, lastTurn, verdict, answers>>
-
-CloseStep ==
-  /\ openStep # 0 /\ openStep' = 0 /\ asking' = FALSE
-  /\ UNCHANGED <<status, woken, message, openTurn, lastTurn, lastStep, verdict, owed>>
-
-(* 4  A cancelled turn names its first cause, unless it had failed before. *)
-CloseTurn ==
-  /\ openTurn # 0 /\ openStep = 0
-  /\ \/ said' = "ordinary" /\ cause = ""
-     \/ said' = "error"
-     \/ said' = cause /\ cause # ""
-  /\ openTurn' = 0
-  /\ UNCHANGED <<status, woken, message, lastTurn, openStep, lastStep, cause, answers>>
-
-Abort(who) ==
-  /\ cause = "" /\ cause' = who
-  /\ UNCHANGED <<status, woken, message, nesting, said, answers>>
-
-(* The next turn of a run begins under a new signal.                       *)
-Renew == openTurn = 0 /\ cause' = "" /\ UNCHANGED <<status, woken, message, nesting, said, answers>>
+TurnsAndStepsNest ==
+  /\ nesting = <<0, 0, 0, 0, "">> /\ status = "idle" /\ ~woken /\ cause = "" /\ prompts = 0
+  /\ [][OpenTurn \/ OpenStep \/ CloseStep \/ CloseTurn]_nesting
+  /\ [][Run \/ Rest \/ Wake]_<<status, woken>>
+  /\ [][cause = "" \/ (cause' = "" /\ openTurn = 0)]_cause
+  /\ [][prompts' = 0 \/ (prompts' = 1 /\ openTurn # 0)]_prompts
 
 -----------------------------------------------------------------------------
-(* 4, 5, 6  Asking the model.                                              *)
+(* 4  Created and disposed pair: what was announced is announced as gone,  *)
+(* once, and behind its teardown nothing is left over (INV-1 to INV-3).    *)
 
-Request ==
-  /\ openStep # 0 /\ ~asking /\ owed = 0 /\ cause = ""
-  /\ asking' = TRUE
-  /\ UNCHANGED <<status, woken, message, nesting, verdict, owed>>
+CreatedAndDisposedPair ==
+  /\ life = [o \in Object |-> "unborn"]
+  /\ [][\A o \in Object : \/ life'[o] = life[o]
+                          \/ life[o] = "unborn" /\ life'[o] = "created"
+                          \/ life[o] = "created" /\ life'[o] = "disposed"]_life
+  /\ [](\A o \in over : life[o] # "created")
 
-Answer(calls) ==
-  /\ asking /\ asking' = FALSE /\ owed' = calls
-  /\ UNCHANGED <<status, woken, message, nesting, verdict>>
+-----------------------------------------------------------------------------
+(* 5  A request equals its reconstruction from the log (INV-L4, LI-22).    *)
 
-Result(calls) ==
-  /\ openStep # 0 /\ calls <= owed /\ owed' = owed - calls
-  /\ UNCHANGED <<status, woken, message, nesting, verdict, asking>>
+RequestIsItsReconstruction == request = <<>> /\ [][request' \in {<<>>, told}]_request
 
-Next ==
-  \/ Ask \/ Splice
-  \/ \E m \in Message : Claim(m) \/ Discard(m) \/ Enter(m)
-  \/ Wake \/ Forget \/ (\E disposed \in BOOLEAN : Rest(disposed)) \/ OpenTurn \/ OpenStep \/ CloseStep
-  \/ CloseTurn
-  \/ \E who \in {"user", "disposed"} : Abort(who)
-  \/ Renew \/ Request
-  \/ \E calls \in 0..3 : Answer(calls) \/ Result(calls)
+-----------------------------------------------------------------------------
+(* 6  Sealed bytes never change: what requests show up to the last seal is *)
+(* a prefix of what later ones show, until somebody has it summed up       *)
+(* (PX-2, PX-5, INV-06, TP-42).                                            *)
 
-Spec == Init /\ [][Next]_vars
+IsPrefix(short, long) == Len(short) <= Len(long) /\ short = SubSeq(long, 1, Len(short))
+
+SealedBytesNeverChange == [][IsPrefix(tape, tape') \/ compactions' # compactions]_tape
+
+Promises ==
+  /\ NoMessageIsLost /\ EachCallIsAnswered /\ TurnsAndStepsNest
+  /\ CreatedAndDisposedPair /\ RequestIsItsReconstruction /\ SealedBytesNeverChange
 =============================================================================

@@ -1,6 +1,6 @@
 -------------------------------- MODULE Loop --------------------------------
 (***************************************************************************)
-(* The whole loop, seen by a bystander, refines AgentLoop.                 *)
+(* The whole loop, seen by a bystander, keeps promises 1 to 3 of AgentLoop.*)
 (*                                                                         *)
 (* Here the tools of a step are one await point of the driver; LoopBatch   *)
 (* puts the scheduler in its place.                                        *)
@@ -9,11 +9,10 @@
 (* the live events, and what somebody called or answered.  So no claim     *)
 (* here is judged by the field of the machine that it is about.            *)
 (***************************************************************************)
-EXTENDS MCDriver
+EXTENDS MCDriver, BatchLaw
 
-CONSTANTS
-  FailedBatchIsCompleted,  \* law: a failed batch still records every result (VD-40, S-LIF-7)
-  BatchCalls               \* how many calls an answer with tool calls has
+CONSTANT
+  BatchCalls  \* how many calls an answer with tool calls has
 
 VARIABLE seen
 loopView == <<view, seen>>
@@ -25,10 +24,13 @@ Blank ==
   [status |-> "idle", woken |-> FALSE, due |-> FALSE, doomed |-> FALSE,
    fate |-> [m \in Sent |-> "unsent"], steps |-> <<>>, turns |-> <<>>, prompts |-> 0,
    openTurn |-> 0, lastTurn |-> 0, openStep |-> 0, lastStep |-> 0, cause |-> "", said |-> "",
-   asking |-> FALSE, owed |-> 0, calls |-> FALSE, finish |-> "", maxed |-> FALSE]
+   asking |-> FALSE, owed |-> {}, calls |-> FALSE, finish |-> "", maxed |-> FALSE]
 
 -----------------------------------------------------------------------------
 (* What each kind of label tells.                                          *)
+
+(* A result that nobody owes is owed for ever, so that it shows.           *)
+Answered(owed, call) == IF call \in owed THEN owed \ {call} ELSE owed \cup {0}
 
 (* A record of the inbox: who went, who came.                              *)
 SeeSplice(s, target, start, count, inserted, outcome) ==
@@ -55,9 +57,9 @@ SeeRecord(s, l) ==
     [] l[2] = "user/message" -> [s EXCEPT !.fate[l[3]] = "entered"]
     [] l[2] = "assistant/message" ->
          [s EXCEPT !.asking = FALSE,
-                   !.owed = IF l[3] = "settled" /\ s.calls THEN BatchCalls ELSE 0,
+                   !.owed = IF l[3] = "settled" /\ s.calls THEN 1..BatchCalls ELSE {},
                    !.maxed = @ \/ (l[3] = "settled" /\ s.finish = "max-tokens")]
-    [] l[2] = "tool/result" -> [s EXCEPT !.owed = @ - 1]
+    [] l[2] = "tool/result" -> [s EXCEPT !.owed = Answered(@, l[3])]
     [] l[2] = "assistant/attempt" -> [s EXCEPT !.asking = FALSE]
     [] OTHER -> s
 
@@ -88,7 +90,7 @@ SeeAnswer(s, point, answer) ==
   CASE point[1] = "chunk" /\ answer[1] = "end" ->
          [s EXCEPT !.finish = answer[2], !.calls = answer[3] /\ answer[2] # "max-tokens"]
     [] point[1] = "tools" ->
-         [s EXCEPT !.owed = IF answer[1] = "throws" /\ ~FailedBatchIsCompleted THEN @ ELSE 0]
+         [s EXCEPT !.owed = IF answer[1] = "throws" /\ ~FailedBatchIsCompleted THEN @ ELSE {}]
     [] OTHER -> s
 
 SeePark(s, l) ==
@@ -113,13 +115,18 @@ LoopSpec == LoopInit /\ [][LoopNext]_loopVars
 -----------------------------------------------------------------------------
 (* The refinement.                                                         *)
 
-Abstract == INSTANCE AgentLoop WITH
-  Message <- Sent, Prompts <- 1, status <- seen.status, woken <- seen.woken, fate <- seen.fate,
-  openTurn <- seen.openTurn, lastTurn <- seen.lastTurn, prompts <- seen.prompts,
-  openStep <- seen.openStep, lastStep <- seen.lastStep, cause <- seen.cause, said <- seen.said,
-  asking <- seen.asking, owed <- seen.owed
+(* L-IN-14: what a refused record has taken is the one exception.          *)
+AtRest == Quiet /\ left.refusals = Refusals
 
-AgentLoopSpec == Abstract!Spec
+Seen == INSTANCE AgentLoop WITH
+  Message <- Sent, status <- seen.status, woken <- seen.woken, due <- seen.due, resting <- AtRest, fate <- seen.fate,
+  openTurn <- seen.openTurn, lastTurn <- seen.lastTurn, openStep <- seen.openStep, lastStep <- seen.lastStep,
+  prompts <- seen.prompts, cause <- seen.cause, said <- seen.said, asking <- seen.asking, owed <- seen.owed,
+  Object <- {}, life <- <<>>, over <- {}, request <- <<>>, told <- <<>>, tape <- <<>>, compactions <- 0
+
+NoMessageIsLost == Seen!NoMessageIsLost
+EachCallIsAnswered == Seen!EachCallIsAnswered
+TurnsAndStepsNest == Seen!TurnsAndStepsNest
 
 -----------------------------------------------------------------------------
 (* What else must hold.                                                    *)

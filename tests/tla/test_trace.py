@@ -13,13 +13,14 @@ from tests.logs.corpus import SHARED
 from loopconform.cli import main
 from loopconform.commands.trace_check import traces_in
 from loopconform.reader import ReadRow, read
+from loopconform.tla.follow import Verdict, check, printed_in, told
 from loopconform.tla.instances import TLA
 from loopconform.tla.tlc import read_run
-from loopconform.tla.trace import Trace, Unreadable, Verdict, check, printed_in, told, traces_of
+from loopconform.tla.trace import Trace, Unreadable, traces_of
 from loopspec.profile import law
 
 LOGS = Path(__file__).parents[1] / "logs" / "upstream-rc8"
-MODEL = pytest.mark.skipif(not (TLA / "TraceDriver.tla").is_file(), reason="there is no model of the driver")
+MODEL = pytest.mark.skipif(not (TLA / "TraceLoop.tla").is_file(), reason="there is no model of the driver")
 REAL = sorted(LOGS.glob("*.jsonl"))
 
 Rows = list[dict[str, Any]]
@@ -53,6 +54,28 @@ def swapped(one: str, other: str) -> Callable[[Rows], Rows]:
     return changed
 
 
+def exchanged(kind: str) -> Callable[[Rows], Rows]:
+    """The rows with the first two of a kind in each other's place."""
+
+    def changed(rows: Rows) -> Rows:
+        one, other = [at for at, row in enumerate(rows) if row["type"] == kind][:2]
+        rows = list(rows)
+        rows[one], rows[other] = rows[other], rows[one]
+        return rows
+
+    return changed
+
+
+def twice(kind: str) -> Callable[[Rows], Rows]:
+    """The rows with the first of a kind standing there two times."""
+
+    def changed(rows: Rows) -> Rows:
+        at = next(at for at, row in enumerate(rows) if row["type"] == kind)
+        return rows[: at + 1] + rows[at:]
+
+    return changed
+
+
 def ended(kind: str) -> Callable[[Rows], Rows]:
     """The rows with another reason of the first end of a turn."""
 
@@ -64,19 +87,41 @@ def ended(kind: str) -> Callable[[Rows], Rows]:
     return changed
 
 
-FAULTS: dict[str, tuple[Callable[[Rows], Rows], str, str]] = {
-    "an admission is missing": (without("user/message"), "request/header", "no action writes request/header here"),
-    "a header is missing": (without("request/header"), "request/context", "no action writes request/context here"),
-    "a step is not closed": (without("step/end"), "turn/end", "no action writes turn/end here"),
-    "order of step and turn": (swapped("step/end", "turn/end"), "turn/end", "no action writes turn/end here"),
+SIMPLE, TOOLS = "01-simple-turn.jsonl", "03-tools-parallel.jsonl"
+
+FAULTS: dict[str, tuple[str, Callable[[Rows], Rows], str, str]] = {
+    "an admission is missing": (
+        SIMPLE,
+        without("user/message"),
+        "request/header",
+        "no action writes request/header here",
+    ),
+    "a header is missing": (
+        SIMPLE,
+        without("request/header"),
+        "request/context",
+        "no action writes request/context here",
+    ),
+    "a step is not closed": (SIMPLE, without("step/end"), "turn/end", "no action writes turn/end here"),
+    "order of step and turn": (SIMPLE, swapped("step/end", "turn/end"), "turn/end", "no action writes turn/end here"),
     "an end that was not": (
+        SIMPLE,
         ended("blocked"),
         "turn/end",
         'of turn/end argument 2 must be "completed", the log has "blocked"',
     ),
-    "an anchor is missing": (without("assistant/message"), "step/end", ""),
+    "an anchor is missing": (SIMPLE, without("assistant/message"), "step/end", ""),
+    "results are swapped": (
+        TOOLS,
+        exchanged("tool/result"),
+        "tool/result",
+        "of tool/result argument 1 must be 1, the log has 2",
+    ),
+    "a call has two results": (TOOLS, twice("tool/result"), "tool/result", "argument 1 must be 2, the log has 1"),
+    "a result is missing": (TOOLS, without("tool/result"), "tool/result", "argument 1 must be 1, the log has 2"),
+    "a call is missing": (TOOLS, without("tool/call"), "tool/call", "argument 1 must be 1, the log has 2"),
 }
-"""What is done to a simple turn, the row that must be refused, and the words about it."""
+"""What is done to a turn, the row that must be refused, and the words about it."""
 
 
 def trace(rows: Rows, name: str = "x") -> Trace:
@@ -100,11 +145,13 @@ def test_real_logs_are_behaviours_of_the_model() -> None:
 @pytest.mark.tlc
 def test_a_damaged_log_is_refused_where_it_is_damaged() -> None:
     """Every fault, in one run; the undamaged log among them is accepted."""
-    rows = rows_of("01-simple-turn.jsonl")
-    whole, *found = check([trace(rows), *(trace(change(rows)) for change, _, _ in FAULTS.values())], law("dsh-0.1"))
-    assert whole.accepted
+    whole = [trace(rows_of(name)) for name in (SIMPLE, TOOLS)]
+    broken = [trace(change(rows_of(name))) for name, change, _, _ in FAULTS.values()]
+    simple, tools, *found = check([*whole, *broken], law("dsh-0.1"))
+    assert simple.accepted
+    assert tools.accepted
     for name, verdict in zip(FAULTS, found, strict=True):
-        _, refused, words = FAULTS[name]
+        _, _, refused, words = FAULTS[name]
         assert verdict.row is not None, name
         assert verdict.row.label[1] == refused, name
         assert words in verdict.reason(), name
@@ -137,7 +184,7 @@ def test_drivers_of_a_log() -> None:
     (first, second, third) = traces_in(LOGS / "08-resume.jsonl")[1]
     assert [one.turn for one in (first, second, third)] == [0, 1, 2]
     before, after = traces_in(LOGS / "09b-crash-repaired.jsonl")[1]
-    assert before.rows[-1].kind == "tool"
+    assert before.rows[-1].label[1] == "tool/call"
     assert after.rows[0].label[:2] == ("append", "agent/inbox/spliced")
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from loopconform.reader import ReadRow, read
+from loopconform.tla.follow import Failed, Verdict, check, told
 from loopconform.tla.tlc import Missing, Stopped
-from loopconform.tla.trace import Failed, Trace, Unreadable, check, told, traces_of
+from loopconform.tla.trace import Trace, Unreadable, traces_of
 from loopspec.profile import PROFILES, Profile, law
 
 ACCEPTED, REFUSED, UNREADABLE, UNDETERMINED = 0, 1, 2, 3
@@ -57,8 +58,14 @@ def command(files: tuple[Path, ...], profile: Profile, depth: int, timeout: int,
         for verdict in verdicts:
             for line in told(verdict.trace.name, verdict):
                 click.echo(line)
-            worst = max(worst, ACCEPTED if verdict.accepted else REFUSED)
+            worst = max(worst, _code(verdict))
     raise SystemExit(worst)
+
+
+def _code(verdict: Verdict) -> int:
+    if verdict.trace.undecided:
+        return UNDETERMINED
+    return REFUSED if verdict.refused else ACCEPTED
 
 
 def traces_in(file: Path) -> tuple[int, list[Trace]]:

@@ -172,9 +172,11 @@ def verdict_faults(one: Instance, run: Run) -> Iterator[str]:
         target = one.target or "deadlock"
         # TLC 2.15 does not name a temporal property or an instance: then the .cfg must name that one only.
         names = properties_of(one.config.read_text()) if run.violated in ("temporal", "property") else []
+        # A property of an instance of another module may come under its full name.
+        named = run.violated.rpartition("!")[2]
         if run.clean:
             yield f"nothing was found, but {target} must be violated"
-        elif run.violated != target and not (run.violated in ("temporal", "property") and names == [target]):
+        elif named != target and not (run.violated in ("temporal", "property") and names == [target]):
             yield f"{run.violated} is violated, and not {target}"
 
 

@@ -4,31 +4,24 @@ A log becomes one trace for each driver that wrote it: a restart (`session/end-s
 of a crash repair or a fork stand outside of every driver. Rows are named as the model names its records; messages get
 numbers in order of first appearance. The mapping of rows is that of `loopspec.log.observation`.
 
-`tla/TraceDriver.tla` constrains the next record only; everything between two records is hidden. Many traces are given
-to one run of TLC.
+`follow` gives them to TLC.
 """
 
 from __future__ import annotations
 
-import re
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from itertools import accumulate
 from typing import Any
 
-from loopconform.tla.instances import TLA
-from loopconform.tla.parse import value_of
-from loopconform.tla.story import words
-from loopconform.tla.subjects import constant, subjects
-from loopconform.tla.tlc import Run, run
-from loopconform.tla.values import Value, record, text
+from loopconform.tla.values import Value
 from loopspec.log.observation import FOREIGN, Course, Misnumbered, Observation
-from loopspec.log.state import items
+from loopspec.log.state import OPAQUE_ID, items
 from loopspec.log.state import record as fields_of
-from loopspec.profile import Law
 
-CLOSING = ("interrupted", "forked")
+UNFINISHED = {"TOOL_OUTCOME_UNKNOWN": "outcome-unknown", "TOOL_NOT_STARTED": "not-started"}
+"""Results that say what a log knows of a call that nobody answered, by their error codes."""
+
 ADMITTED_BEFORE = ("request/header", "request/context", "assistant/", "step/end", "tool/", "turn/")
 
 
@@ -38,7 +31,7 @@ class Row:
 
     line: int
     kind: str
-    """`record` of the driver, `tool`, or `other`."""
+    """`record` of the loop, or `other`."""
     label: tuple[Value, ...] = ()
     foreign: bool = False
     finish: str = "stop"
@@ -47,6 +40,10 @@ class Row:
     system: int = 0
     calls: bool = False
     """An answer with tool calls that are run."""
+    size: int = 0
+    """How many calls the last answer made."""
+    room: int = 1
+    """How many of them are open at a time, at most."""
     cancels: frozenset[str] = frozenset()
     """Causes of a cancel that leaves no record of its own: told by the end of the open turn."""
     fails: bool = True
@@ -64,20 +61,34 @@ class Trace:
     next_turn: tuple[int, ...] = ()
     turn: int = 0
     rows: list[Row] = field(default_factory=list)
+    events: frozenset[str] = frozenset()
+    """The live events of which every one is among the rows."""
+    gated: bool = False
+    """It begins before its agent is published: a wake may have been kept."""
+    refusals: int = 0
+    """How many records somebody may have refused."""
+    undecided: str = ""
+    """Why nothing can be said of it; empty when something can."""
 
 
 class Unreadable(ValueError):
     """The rows are not those of a session log that passed the row rules. The text says which row and why."""
 
 
-class _Numbers:
-    """Messages by number, in order of first appearance."""
+INDISTINCT = f"its message ids are all the placeholder {OPAQUE_ID}, so no message can be told from another"
+
+
+class Numbers:
+    """Messages by number, in order of first appearance. `indistinct`: a message has a placeholder for an id."""
 
     def __init__(self) -> None:
         self.known: dict[str, int] = {}
+        self.indistinct = False
 
     def of(self, message: Any) -> int:
+        """The number of a message, or of a message id."""
         id = str(fields_of(message).get("id")) if isinstance(message, dict) else str(message)
+        self.indistinct = self.indistinct or id == OPAQUE_ID
         return self.known.setdefault(id, len(self.known) + 1)
 
 
@@ -86,7 +97,7 @@ def traces_of(name: str, header: dict[str, Any], rows: Iterable[tuple[int, dict[
 
     Raises `Unreadable` for rows whose turn, step or splice numbers cannot be those of a loop.
     """
-    course, numbers = Course(header), _Numbers()
+    course, numbers = Course(header), Numbers()
     found: list[Trace] = [Trace(name)]
     index = 0
     skipping = False
@@ -115,12 +126,27 @@ def traces_of(name: str, header: dict[str, Any], rows: Iterable[tuple[int, dict[
             continue
         _add(
             found[-1],
-            Row(line, *_read(kind, row, seen, numbers), finish=before or "stop", calls=seen[1:2] == ("calls",)),
+            Row(line, *_read(kind, row, seen, numbers), finish=before or "stop", **_asked(found[-1], seen)),
         )
     for trace in found:
-        _look_ahead(trace)
-        _tell_ends(trace)
+        told(trace)
+        trace.undecided = INDISTINCT if numbers.indistinct else ""
     return [trace for trace in found if trace.rows and not _is_seed(trace)]
+
+
+def told(trace: Trace) -> Trace:
+    """The trace, every row of which now says what the surroundings must have known by then."""
+    _look_ahead(trace)
+    _tell_ends(trace)
+    _tell_room(trace)
+    return trace
+
+
+def _asked(trace: Trace, seen: Observation) -> dict[str, Any]:
+    """Whether a row is an answer with calls, and how many the last answer had."""
+    if seen[0] == "assistant/message":
+        return {"calls": seen[1] == "calls", "size": seen[2]}
+    return {"size": trace.rows[-1].size if trace.rows else 0}
 
 
 def _members(row: dict[str, Any]) -> int:
@@ -129,7 +155,7 @@ def _members(row: dict[str, Any]) -> int:
     return max(len(items(data.get("texts", data.get("args")))), 1) if "seq0" in row else 1
 
 
-def _restarted(name: str, course: Course, numbers: _Numbers) -> Trace:
+def _restarted(name: str, course: Course, numbers: Numbers) -> Trace:
     lists = course.lists
     return Trace(
         name,
@@ -150,7 +176,7 @@ def _without_closers(trace: Trace) -> None:
     """Take the closers of a repair off the end: results of open calls, then the end of the step (S-REP-3)."""
     while trace.rows and trace.rows[-1].label[1:2] in (("tool/result",), ("step/end",)):
         closer = trace.rows.pop()
-        if closer.label[1] == "tool/result" and closer.label[2] != "unknown":
+        if closer.label[1] == "tool/result" and closer.label[3] not in UNFINISHED.values():
             trace.rows.append(closer)
             return
 
@@ -163,7 +189,7 @@ def _add(trace: Trace, row: Row) -> None:
     trace.rows.append(row)
 
 
-def _read(kind: str, row: dict[str, Any], seen: Observation, numbers: _Numbers) -> tuple[str, tuple[Value, ...], bool]:
+def _read(kind: str, row: dict[str, Any], seen: Observation, numbers: Numbers) -> tuple[str, tuple[Value, ...], bool]:
     """What a row is to the model: its kind, its label, and whether somebody else may have written it."""
     data = fields_of(row.get("data"))
     what = seen[0]
@@ -185,8 +211,11 @@ def _read(kind: str, row: dict[str, Any], seen: Observation, numbers: _Numbers) 
         return "record", ("append", what, seen[1]), False
     if what == "assistant/message":
         return "record", ("append", what, "interrupted" if seen[1] == "interrupted" else "settled"), False
-    if what in ("tool/call", "tool/result"):
-        return "tool", ("append", what, seen[2]), False
+    if what == "tool/call":
+        return "record", ("append", what, seen[1]), False
+    if what == "tool/result":
+        code = str(fields_of(data.get("error")).get("code"))
+        return "record", ("append", what, seen[1], UNFINISHED.get(code, seen[2])), False
     return "record", ("append", what), what == "system/message"
 
 
@@ -237,151 +266,18 @@ def _tell_ends(trace: Trace) -> None:
             row.cancels, row.fails, row.rejects = frozenset(), False, False
 
 
-def module_of(traces: Sequence[Trace], stops: Sequence[int] | None = None) -> str:
-    """The generated module: the traces as literals."""
-    parts = []
-    for number, trace in enumerate(traces):
-        rows = ",\n    ".join(
-            text(
-                record(
-                    kind=row.kind,
-                    label=row.label,
-                    foreign=row.foreign,
-                    finish=row.finish,
-                    batch=row.batch,
-                    system=row.system,
-                    calls=row.calls,
-                    cancels=row.cancels,
-                    fails=row.fails,
-                    rejects=row.rejects,
-                )
-            )
-            for row in trace.rows
-        )
-        head = f"nextStep |-> {text(trace.next_step)}, nextTurn |-> {text(trace.next_turn)}, turn |-> {trace.turn}"
-        stop = stops[number] if stops is not None else 0
-        parts.append(f"  [{head}, stop |-> {stop}, rows |-> <<\n    {rows}>>]")
-    body = ",\n".join(parts)
-    # A definition, not a constant of the model: TLC works out a definition once, and an overridden constant each time.
-    return f"---- MODULE TraceData ----\nTraces == <<\n{body}>>\n====\n"
+def _tell_room(trace: Trace) -> None:
+    """Tell every row how many calls of its batch are open at a time, at most."""
+    for batch in _batches(trace.rows):
+        open_calls = accumulate({"tool/call": 1, "tool/result": -1}.get(str(row.label[1]), 0) for row in batch)
+        room = max(1, *open_calls)
+        for row in batch:
+            row.room = room
 
 
-def config_of(law: Law, explain: bool, depth: int) -> str:
-    """The `.cfg` of the generated module under a law."""
-    switches = subjects()["driver"].switches
-    lines = ["SPECIFICATION Spec", "VIEW view", "INVARIANT Progress", "CONSTANTS"]
-    lines += [f"  {constant(name)} = {text(bool(getattr(law, name)))}" for name in switches]
-    lines += [f"  Depth = {depth}", "  Broken = {}", f"  Explain = {text(explain)}"]
-    return "\n".join(lines) + "\n"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """How far one trace came. `candidates` are the records that could have come where it stopped."""
-
-    trace: Trace
-    explained: int
-    candidates: tuple[tuple[Value, ...], ...] = ()
-
-    @property
-    def accepted(self) -> bool:
-        """Every row was explained."""
-        return self.explained == len(self.trace.rows)
-
-    @property
-    def row(self) -> Row | None:
-        """The row that nothing explains."""
-        return None if self.accepted else self.trace.rows[self.explained]
-
-    def reason(self) -> str:
-        """What was false of the row: which part of its label, compared with the records that were possible."""
-        row = self.row
-        if row is None:
-            return ""
-        if row.kind == "tool":
-            return "the step does not wait for tools here"
-        if row.kind == "other":
-            return "nobody else may append here"
-        alike = [one for one in self.candidates if one[1:2] == row.label[1:2]]
-        if not alike:
-            return f"no action writes {row.label[1]} here"
-        best = max(alike, key=lambda one: sum(text(a) == text(b) for a, b in zip(one, row.label, strict=False)))
-        wrong = [
-            f"argument {number} must be {text(wanted)}, the log has {text(has)}"
-            for number, (wanted, has) in enumerate(zip(best[2:], row.label[2:], strict=False), 1)
-            if text(wanted) != text(has)
-        ]
-        return f"of {row.label[1]} " + ("; ".join(wrong) or "another number of arguments is needed")
-
-
-class Failed(RuntimeError):
-    """TLC could not follow the traces at all."""
-
-
-_PRINTED = re.compile(r'^<<\s*"(explained|candidate)",', re.MULTILINE)
-
-
-def check(
-    traces: Sequence[Trace], law: Law, *, depth: int = 1, timeout: float = 1800, other_jar: Path | None = None
-) -> list[Verdict]:
-    """Follow traces in one run of TLC (and the refused ones in a second, for the candidates).
-
-    `depth` is the number of calls within calls that the environment makes. Raises `Failed`.
-    """
-    if not traces:
-        return []
-    printed = _followed(traces, law, depth, None, timeout, other_jar)
-    best = [0] * len(traces)
-    for what, number, value in printed:
-        if what == "explained":
-            best[number - 1] = max(best[number - 1], int(value))
-    refused = [at for at, trace in enumerate(traces) if best[at] < len(trace.rows)]
-    candidates: dict[int, dict[str, tuple[Value, ...]]] = {}
-    if refused:
-        stops = [best[at] for at in refused]
-        for what, number, value in _followed([traces[at] for at in refused], law, depth, stops, timeout, other_jar):
-            if what == "candidate":
-                candidates.setdefault(refused[number - 1], {})[text(value)] = value
-    return [Verdict(trace, best[at], tuple(candidates.get(at, {}).values())) for at, trace in enumerate(traces)]
-
-
-def _followed(
-    traces: Sequence[Trace], law: Law, depth: int, stops: Sequence[int] | None, timeout: float, other_jar: Path | None
-) -> Iterator[tuple[str, int, Value]]:
-    with tempfile.TemporaryDirectory(prefix="loopspec-trace-") as private:
-        place = Path(private)
-        (place / "TraceData.tla").write_text(module_of(traces, stops))
-        (place / "TraceRun.tla").write_text("---- MODULE TraceRun ----\nEXTENDS TraceDriver\n====\n")
-        (place / "TraceRun.cfg").write_text(config_of(law, stops is not None, depth))
-        done = run(
-            place / "TraceRun.tla",
-            place / "TraceRun.cfg",
-            library=TLA,
-            timeout=timeout,
-            other_jar=other_jar,
-            heap="1500m",
-            small=False,
-        )
-    if not done.clean:
-        raise Failed(
-            "TLC could not follow the log: " + (" | ".join(done.errors)[:1500] or f"exit code {done.exit_code}")
-        )
-    return printed_in(done)
-
-
-def printed_in(done: Run) -> Iterator[tuple[str, int, Value]]:
-    """What the model printed: `<<"explained", log, at>>` and `<<"candidate", log, label>>`."""
-    for line in done.printed:
-        if _PRINTED.match(line):
-            what, number, value = value_of(line)
-            yield what, number, value
-
-
-def told(name: str, verdict: Verdict) -> list[str]:
-    """A verdict in words."""
-    row = verdict.row
-    if row is None:
-        return [f"ACCEPTED  {name}: {len(verdict.trace.rows)} rows of one driver"]
-    lines = [f"REFUSED   {name}: line {row.line}, {words(row.label[1:])}", f"  {verdict.reason()}"]
-    lines += [f"  possible: {words(one[1:])}" for one in sorted(verdict.candidates, key=text)]
-    return lines
+def _batches(rows: list[Row]) -> Iterator[list[Row]]:
+    """The rows from each answer with calls to the next one."""
+    starts = [at for at, row in enumerate(rows) if row.calls]
+    for start, end in zip([0, *starts], [*starts, len(rows)], strict=True):
+        if start < end:
+            yield rows[start:end]

@@ -1,43 +1,48 @@
------------------------------ MODULE TraceDriver -----------------------------
+------------------------------ MODULE TraceLoop ------------------------------
 (***************************************************************************)
-(* Is a recorded log a behaviour of the driver, for some environment?      *)
+(* Is a recorded log a behaviour of the loop, for some surroundings?       *)
 (*                                                                         *)
 (* `Traces', of the generated module TraceData, are logs; each one has the *)
 (* pending lists and the last turn with which its driver begins, and its   *)
-(* rows.  A row says which record it is (`label'), and what the            *)
-(* environment must have known by then: how the open attempt finished so   *)
-(* far (`finish'), which messages the next step enters (`batch'), how the  *)
-(* open turn ends (`cancels', `fails', `rejects').                         *)
+(* rows.  A row says which record or live event it is (`label'), and what  *)
+(* the surroundings must have known by then: how the open attempt finished *)
+(* so far (`finish'), which messages the next step enters (`batch'), how   *)
+(* many calls the last answer made (`size') and how many of them are open  *)
+(* at a time (`room'), how the open turn ends (`cancels', `fails',         *)
+(* `rejects').                                                             *)
 (*                                                                         *)
-(* Everything but a record is hidden, so only the next record is           *)
-(* constrained: an append must be the next row.  Rows of tools are taken   *)
-(* as they come while the step waits for its tools, and rows that the loop *)
-(* does not write wherever somebody else may append.  How far each log     *)
-(* came is printed; a log that came to its end is a behaviour.             *)
+(* Everything but the records, and the live events that a trace tells      *)
+(* (`events'), is hidden: only the next row is constrained.  Rows that the *)
+(* loop does not write are taken wherever somebody else may append.  How   *)
+(* far each log came is printed; a log that came to its end is a behaviour.*)
 (***************************************************************************)
-EXTENDS Driver, TraceData
+EXTENDS Composition, TraceData
 
 CONSTANT
-  Explain   \* print the records that were possible where each log stopped
+  Explain   \* print the rows that were possible where each log stopped
             \* (Traces[log].stop says where that is)
 
 VARIABLES
   log,      \* which of them is followed
   at        \* how many of its rows are explained
 
-view == <<log, at, coreVars, control>>
+view == <<log, at, coreVars, control, on, inside, sLeft>>
 vars == <<view, label>>
 
-Rows == Traces[log].rows
+This == Traces[log]
+Rows == This.rows
 Row  == Rows[at + 1]
+Name == Row.label[2]
+
+Stopped == Explain /\ at = This.stop
 
 -----------------------------------------------------------------------------
 (* What the environment may do.  Calls that write are made only where the  *)
 (* next row may be what they write.                                        *)
 
-Operation(operation) == Call(operation, Free, MayWait(operation))
+Operation(operation) == CallFrom(Beside, operation, Free, MayWait(operation))
 
-IsSplice == Row.kind = "record" /\ Row.label[2] = "agent/inbox/spliced"
+IsSplice == Row.kind = "record" /\ Name = "agent/inbox/spliced"
 Target   == Row.label[3]
 Start0   == Row.label[4]
 Removed  == Row.label[5]
@@ -71,7 +76,10 @@ Silently ==
   \/ /\ latch /\ nextStep = <<>> /\ nextTurn = <<>>
      /\ Operation(<<"cancel", "user", FALSE>>)
 
-Operations == Silently \/ (IsSplice /\ (SendsIt \/ EditsIt \/ ClearsIt))
+(* C-INI: a wake that came before the agent was published is kept for then. *)
+KeptWake == This.gated /\ phase = "idle" /\ turn = This.turn /\ ~Runs /\ Operation(<<"wake", FALSE>>)
+
+Operations == Silently \/ KeptWake \/ (IsSplice /\ (SendsIt \/ EditsIt \/ ClearsIt))
 
 Say(i, answer) == Answer(i, answer, Free)
 
@@ -80,7 +88,7 @@ Say(i, answer) == Answer(i, answer, Free)
 Fails(i, answer) == Row.fails /\ Say(i, answer)
 
 Finishes == IF StreamsAreEmbedded THEN {"stop", "max-tokens", "failure"} ELSE {Row.finish}
-Calls    == IF Row.label[2] = "assistant/message" THEN {Row.calls} ELSE BOOLEAN
+Calls    == IF Name = "assistant/message" THEN {Row.calls} ELSE BOOLEAN
 
 AnswerAt(i) ==
   LET point == parked[i].point
@@ -99,58 +107,83 @@ AnswerAt(i) ==
                  Say(i, <<"end", finish, calls, visible>>)
             \/ \E visible \in BOOLEAN : Fails(i, <<"throws", visible>>)
        [] point[1] = "close" -> \E visible \in BOOLEAN : Say(i, <<"closed", visible>>)
-       [] point[1] = "tools" -> \/ \E answer \in {"continue", "concluded"} : Say(i, <<answer>>)
-                                \/ Fails(i, <<"throws">>)
        [] point[1] = "recovery" -> \/ \E answer \in {"none", "retry"} : Say(i, <<answer>>)
                                    \/ Fails(i, <<"throws">>)
        [] point[1] \in {"tick", "gap", "maintenance"} -> Say(i, <<"done">>)
        [] OTHER -> Say(i, <<"done">>) \/ Fails(i, <<"throws">>)
 
-Answers == \E i \in 1..Len(parked) : AnswerAt(i)
+Answers == \E i \in 1..Len(parked) : MayAnswer(i) /\ AnswerAt(i)
 
-Move == Step \/ Begin \/ ((Operations \/ Answers) /\ UNCHANGED coreVars)
+DriverMoves ==
+  /\ Step \/ Begin \/ ((Operations \/ Answers) /\ UNCHANGED coreVars)
+  /\ WindowCloses
+  /\ UNCHANGED <<on, sCalls, lane, sLeft>>
+
+-----------------------------------------------------------------------------
+(* The batch, with as many calls as the answer had.  Of what is hidden only *)
+(* that is tried which may matter: a body settles late unless its place is *)
+(* needed, a pool has as many places as were ever taken, and the machinery *)
+(* fails at most once, in a turn that came to a bad end.                   *)
+
+ForAnother == Name = "tool/result" /\ sFailure = <<>> /\ ~Stopped
+
+Useful ==
+  /\ (label'[1] = "answer" /\ label'[2] = "body" /\ ForAnother) => label'[3] = Row.label[3]
+  /\ (label'[1] = "answer" /\ label'[2] = "cap" /\ label'[3] = "cap") => label'[4] <= Row.room
+  /\ sLeft' # sLeft => Row.fails /\ sFailure = <<>>
+
+LaneMoves ==
+  \/ BatchBegins /\ label'[2] = Row.size
+  \/ BatchMoves /\ UNCHANGED left /\ Useful
+  \/ BatchEnds
+
+Move == DriverMoves \/ LaneMoves
 
 -----------------------------------------------------------------------------
 (* Rows.                                                                   *)
 
-IsRow == Row.kind = "record" /\ label' = Row.label
+(* A synthetic result says that its call was never dispatched.             *)
+Shows(l) ==
+  IF l[1] = "append" /\ l[2] = "tool/result" /\ l[4] = "never-started"
+  THEN <<"append", "tool/result", l[3], "aborted-before-dispatch">> ELSE l
 
-Hidden   == Move /\ label'[1] # "append" /\ at' = at
-Recorded == Move /\ label'[1] = "append" /\ IsRow /\ at' = at + 1
+IsTold(l) == l[1] = "append" \/ (l[1] = "notify" /\ l[2] \in This.events)
+IsRow == Row.kind = "record" /\ Shows(label') = Row.label
 
-(* A row of tools, while the step waits for them.                          *)
-ByTools ==
-  /\ Row.kind = "tool" /\ ~Runs
-  /\ \E i \in 1..Len(parked) : parked[i].point = <<"tools">>
+Hidden   == Move /\ ~IsTold(label') /\ at' = at
+Recorded == Move /\ IsTold(label') /\ IsRow /\ at' = at + 1
 
 (* A row of somebody else: where nobody runs or listeners do, and the log  *)
 (* is free.                                                                *)
-ByOthers == Row.foreign /\ MayCall /\ ~LogIsLocked
-
-Beside ==
-  /\ ByTools \/ ByOthers
+ByOthers ==
+  /\ Row.foreign /\ Beside.may /\ ~LogIsLocked /\ ~Beside.busy
   /\ at' = at + 1
   /\ label' = <<"row">>
-  /\ UNCHANGED <<coreVars, control>>
+  /\ UNCHANGED <<coreVars, control, on, inside, sLeft>>
 
-Told == Explain /\ at = Traces[log].stop
-Candidate == Told /\ Move /\ label'[1] = "append" /\ ~IsRow /\ PrintT(<<"candidate", log, label'>>) /\ FALSE /\ at' = at
+Candidate ==
+  Stopped /\ Move /\ IsTold(label') /\ ~IsRow /\ PrintT(<<"candidate", log, Shows(label')>>) /\ FALSE /\ at' = at
 
 Next ==
   /\ at < Len(Rows)
-  /\ Explain => at <= Traces[log].stop
-  /\ Hidden \/ Recorded \/ Beside \/ Candidate
+  /\ Explain => at <= This.stop
+  /\ Hidden \/ Recorded \/ ByOthers \/ Candidate
   /\ log' = log
 
 Init ==
   /\ log \in DOMAIN Traces
   /\ at = 0
-  /\ Start([turns |-> 1000, refusals |-> 0])
-  /\ nextStep = Traces[log].nextStep /\ nextTurn = Traces[log].nextTurn
+  /\ Start([turns |-> 1000, refusals |-> This.refusals])
+  /\ nextStep = This.nextStep /\ nextTurn = This.nextTurn
   /\ phase = "idle" /\ signal = "" /\ doomed = FALSE /\ latch = FALSE /\ closing = FALSE
-  /\ turn = Traces[log].turn /\ step = 0 /\ ends = "" /\ headed = FALSE
+  /\ turn = This.turn /\ step = 0 /\ ends = "" /\ headed = FALSE
+  /\ NoBatch /\ sLeft = [abort |-> 0, failure |-> 1000]
 
 Spec == Init /\ [][Next]_vars
+
+(* Post-execute accepts, with or without the conclude mark and contexts.   *)
+Finals == << <<"accept", FALSE, FALSE>>, <<"accept", TRUE, FALSE>>, <<"accept", FALSE, TRUE>>,
+             <<"accept", TRUE, TRUE>>, <<"block", FALSE>>, <<"block", TRUE>> >>
 
 ASSUME \A one \in DOMAIN Traces : TLCSet(one, -1)
 
