@@ -191,6 +191,16 @@ TABLE: tuple[Disagreement, ...] = (
         "every cleanup to the end.",
     ),
     Disagreement(
+        "abandoned_load_pins_id",
+        "May a load that nobody waits for any more keep the next resume of its id waiting?",
+        ("C-RES-3", "C-ABT-9", "R-65"),
+        False,
+        True,
+        False,
+        "The seed has the same id resumed again at once. The published loop gives up as it should, but the published "
+        "storage shares one load among all who ask for an id, so that a hung one holds up whoever comes later.",
+    ),
+    Disagreement(
         "closing_wake_is_refused_whole",
         "Does a wake that the closing initiator scope refuses leave an idle agent idle?",
         ("N-8", "C-REE-6", "R-72"),
@@ -432,6 +442,7 @@ class Law:
     provider_keeps_order: Choice
     detaches_are_unconditional: Choice
     disposal_outlives_refusal: Choice
+    abandoned_load_pins_id: Choice
     closing_wake_is_refused_whole: Choice
     disposed_agent_is_silent: Choice
     start_notice_is_contained: Choice

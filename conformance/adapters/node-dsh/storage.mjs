@@ -22,6 +22,7 @@ export function defineStorage(packages, world) {
     static inject = ['sessions']
     name = 'memory'
     supportsRawArtifacts = false
+    repaired = new Set()
 
     constructor(ctx) {
       super(ctx)
@@ -31,7 +32,8 @@ export function defineStorage(packages, world) {
     // -- the backend of the coordinator
 
     async loadStored(id) {
-      if (world.resuming.has(id)) await world.pass('load', id, { key: world.resuming.get(id) })
+      const attempt = this.repaired.delete(id) ? undefined : world.resuming.get(id)?.shift()
+      if (attempt !== undefined) await world.pass('load', id, { key: attempt })
       const stored = disk.get(id)
       return stored && { meta: copy(stored.meta), events: copy(stored.events), revision: revision(stored) }
     }
@@ -46,7 +48,9 @@ export function defineStorage(packages, world) {
       write(meta, events)
     }
 
+    // What has been repaired is read once more, which is no load of its own.
     async commitRepair(meta, torn, closers) {
+      this.repaired.add(meta.id)
       write(meta, closers)
     }
 

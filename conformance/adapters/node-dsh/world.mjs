@@ -93,7 +93,7 @@ class World {
     this.unwinding = new WeakSet()
     this.tools = new Map()
     this.watched = new WeakSet()
-    this.resuming = new Map() // session ids that are being resumed, and the name of the attempt
+    this.resuming = new Map() // session ids that are being resumed, and the names of the attempts that have not loaded
   }
 
   // -- mounting
@@ -487,8 +487,11 @@ class World {
     const context = parent ? this.agent(parent).ctx : owner ? this.owners.get(owner) : this.caller
     let promise
     if (op === 'resume') {
-      this.resuming.set(id, as)
+      const waiting = this.resuming.get(id) ?? this.resuming.set(id, []).get(id)
+      waiting.push(as)
+      const over = () => waiting.includes(as) && waiting.splice(waiting.indexOf(as), 1)
       promise = context.agents.resume({ resumeSessionId: id, ...options })
+      promise.then(over, over)
     } else if (op === 'fork') {
       const { id: source, events } = this.agent(operation.source).session
       const seed = events.slice(0, (operation.boundary ?? events.length) + 1)

@@ -30,7 +30,7 @@ def main() -> int:
     dropped: list[Dropped] = []
     rules: set[tuple[str, str]] = set()
     generator = Generator()
-    for made in generator.run():
+    for made in generator.everything():
         if isinstance(made, Kept):
             family, story = made.case.id.split("/")[:2]
             files[f"{family}-{story}.json"].append(made.case)

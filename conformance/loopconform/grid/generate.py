@@ -7,9 +7,11 @@ from itertools import chain, product
 from typing import Any, NamedTuple
 
 from loopconform.cli import version
-from loopconform.grid import creations, scenarios
+from loopconform.grid import creations, resumes, scenarios
+from loopconform.grid.logs import told
 from loopconform.grid.places import places
 from loopconform.grid.programs import Place, program
+from loopconform.grid.resumes import Told
 from loopconform.grid.scenarios import Json, Scenario
 from loopconform.grid.spoken import Ear, clauses_of
 from loopconform.protocol.case import Area, Case
@@ -70,6 +72,11 @@ FAMILIES: tuple[Family, ...] = (
 )
 
 
+def _resumes(stories: Sequence[Scenario]) -> Family:
+    """Resumes, with what may be done while they are made."""
+    return Family("taken", stories, resumes.OPERATIONS, resumes.PAIRED, (), True, lambda story, name: "resume")
+
+
 class Generator:
     """Plays programs on the reference harness, in this process."""
 
@@ -101,6 +108,35 @@ class Generator:
                             yield made
         finally:
             self.player.close()
+
+    def everything(self) -> Iterator[Kept | Dropped]:
+        """The families, and the stories of stored sessions, whose logs have to be written first."""
+        yield from self.run()
+        tool = next(story for story in scenarios.STORIES if story.name == "tool")
+        events = told(self.player, tool, _shell)
+        started = next(at for at, event in enumerate(events) if event["type"] == "tool/call")
+        yield from self.run([_resumes(resumes.stories(events[: started + 1]))])
+        for one in resumes.programs(self.player, _shell):
+            yield self._told(one)
+
+    def _told(self, one: Told) -> Kept | Dropped:
+        """A program that was written for its clauses: it has to pass under every law that it is for."""
+        case = Case(
+            id=one.id,
+            title=one.title,
+            area="resume",
+            clauses=one.clauses,
+            profiles=one.profiles,
+            spec=version(),
+            program=one.requests,
+        )
+        self.ear.clear()
+        for profile in one.profiles:
+            with self.ear.listening():
+                result = self.player.play(case, profile)
+            if result.verdict != "PASS":
+                return Dropped(one.id, f"{result.verdict} under {profile}: {result.reason}")
+        return Kept(case, self.ear.rules())
 
     def rules_of(self, case: Case) -> Rules:
         """The rules that speak while a case of somebody else's is judged under the seed law."""
@@ -151,6 +187,7 @@ def _choices(family: Family, story: Scenario, place: Place) -> Iterator[tuple[st
 
 
 NAMELESS = {
+    "load": ("dispose", "followup", "append", "cancel", "when-idle"),
     "setup": ("dispose", "followup", "append", "cancel", "when-idle"),
     "session/created": ("dispose",),
     "agent/created": ("dispose",),

@@ -105,9 +105,13 @@ def _keys(story: Scenario, gate: str) -> tuple[str, ...]:
             if block.get("type") == "tool-call":
                 found.append(block["id"])
         return tuple(found)
-    if gate == "setup":
-        return tuple(str(op.get("as", op.get("agent", "a"))) for op in story.start if op.get("setup"))
+    if gate in ("setup", "load"):
+        return tuple(str(op.get("as", op.get("agent", "a"))) for op in story.start if _stands(op, gate))
     return ("",)
+
+
+def _stands(op: Json, gate: str) -> bool:
+    return bool(op["op"] == "resume" if gate == "load" else op.get("setup"))
 
 
 def opening(story: Scenario, gates: Iterable[str]) -> Json:
@@ -119,7 +123,11 @@ def opening(story: Scenario, gates: Iterable[str]) -> Json:
         found["cap"] = story.cap
     if story.session_format:
         found["sessionFormat"] = story.session_format
+    if story.stored:
+        found |= {"storage": True, "stored": list(story.stored), "requests": True}
+    if story.slice is not None:
+        found |= {"slice": story.slice, "requests": True}
     owners = sorted({str(op["owner"]) for op in story.start if "owner" in op})
-    if owners or any(op["op"].startswith("create") for op in story.start):
+    if owners or any(op["op"].startswith(("create", "resume")) for op in story.start):
         found["owners"] = owners or ["o"]
     return found

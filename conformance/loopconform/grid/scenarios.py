@@ -23,6 +23,10 @@ class Scenario(NamedTuple):
     session_format: Literal[0, 4] = 0
     gates: tuple[str, ...] = ()
     """The gates that its hooks come to."""
+    stored: tuple[Json, ...] = ()
+    """Sessions that are stored before it begins; then there is a storage, and requests are told."""
+    slice: Json | None = None
+    """The settings of the slice policy, where it is mounted."""
 
 
 def _chunk(chunk: Json) -> Json:

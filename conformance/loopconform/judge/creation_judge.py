@@ -90,7 +90,9 @@ class CreationJudge:
 
         def released(life: Life) -> Life:
             if where not in life.arrived or any(one[0] == where for one in life.released):
-                return life._replace(stale=tuple(one for one in life.stale if one != where))
+                shared = {("shared", self.lives.id(where[1]))} if self.lives.shares(life, where) else set()
+                stale = tuple(one for one in life.stale if one != where)
+                return life._replace(stale=stale, outcomes=life.outcomes | shared)
             return life._replace(released=(*life.released, (where, id)))
 
         self._change(released)
@@ -276,7 +278,8 @@ class CreationJudge:
         return (("gone" if op.op == "dispose" else "unloaded"), target) in life.outcomes
 
     def _stands(self, life: Life, standing: list[Where]) -> bool:
-        if any(where not in life.arrived for where in self.lives.standing(life)):
+        owed = [where for where in self.lives.standing(life) if where not in life.arrived]
+        if any(not self.lives.shares(life, where) for where in owed):
             return False
         left = list(standing)
         for where in life.arrived:

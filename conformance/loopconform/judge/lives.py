@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from loopconform.judge.moves import ANYHOW, HIDDEN, RETURNED, Label
 from loopconform.judge.points import Block, Book, Frame
-from loopconform.judge.storage import Storage
-from loopspec.creation import MACHINE, answers, holds_reservation, is_gated, may_rest, open_dispatch
+from loopconform.judge.storage import Is, Storage
+from loopspec.creation import MACHINE, answers, holds_reservation, is_gated, may_rest, may_share_load, open_dispatch
 from loopspec.kernel.machine import Answer, Config, Effect, Machine, may_call
-from loopspec.registry import entry_of, holder
+from loopspec.registry import entry_of, holder, is_free
 from loopspec.transaction import AGENTS, PROVIDER, Creation, Owner, Transaction, find
 
 Where = tuple[str, str, str]
@@ -257,17 +257,30 @@ class Lives:
         where = self._where("load", number)
         if answer[0] == "deactivated":
             yield self._left_behind(life, where)
+        elif self._is_taken(life, number):
+            yield life  # C-RES-7: whoever has waited for another resume finds a live session, without a load
         elif self._is_next(life, number):
             stored = "no" if self.storage is None else self.storage.has(where[1])
             for kind, after in self._outcomes(life, where):
-                can_be = stored if kind != "throws" else "no"
-                if can_be == "perhaps" or (answer[0] == "loaded") == (can_be == "yes"):
+                if _brings(answer, stored if kind != "throws" else "no"):
                     yield after
+            if ("shared", self.id(where[1])) in life.outcomes and where not in life.arrived and _brings(answer, stored):
+                yield life
+
+    def shares(self, life: Life, where: Where) -> bool:
+        """A load of the same id that nobody waits for stands, and may be this one too."""
+        abandoned = frozenset(self.id(agent) for gate, agent, _ in life.stale if gate == "load")
+        return where[0] == "load" and may_share_load(life.config.core, self.id(where[1]), abandoned)
+
+    def _is_taken(self, life: Life, number: int) -> bool:
+        """C-RES-6  The id of a resume has become that of a live session."""
+        t = find(life.config.core, number)
+        return t is not None and not is_free(life.config.core, "session", t.id)
 
     def _is_at_load(self, life: Life, number: int) -> bool:
         """Whether the storage has begun to load for this resume."""
         reserved = holds_reservation(life.config.core, number, self.id(self.name(number)))
-        return self._is_next(life, number) and not reserved
+        return self._is_next(life, number) and not reserved and not self._is_taken(life, number)
 
     def _is_next(self, life: Life, number: int) -> bool:
         """C-RES-7  Of several resumes of one id the later ones wait for the first."""
@@ -353,3 +366,8 @@ class Lives:
         while len(config.stack) > len(life.config.stack):
             config = self.machine.step(config).config
         return life._replace(config=config)
+
+
+def _brings(answer: Answer, stored: Is) -> bool:
+    """C-RES-5  Whether a load may come out like this."""
+    return stored == "perhaps" or (answer[0] == "loaded") == (stored == "yes")

@@ -88,6 +88,7 @@ class Transaction(Item):
         "failure",
         "handled",
         "kept",
+        "loading",
         "order",
         "outcome",
         "owner_effect",
@@ -110,6 +111,8 @@ class Transaction(Item):
         self.unhook: Callable[[], None] | None = None
         self.caller: contextvars.Context = contextvars.copy_context()
         self.composition: Any = None
+        self.loading: anyio.CancelScope | None = None
+        """Around the load of a resume."""
         self.outcome: Answer | None = None
         """How the load, the setup or an awaited dispatch came out; `None` while it is open."""
         self.started = False
@@ -159,6 +162,8 @@ class Transactions:
         self._fibers: dict[Context, int] = {}
         self._unloads: dict[int, Promise[None]] = {}
         self._resting: set[Transaction] = set()
+        self._loads: dict[str, anyio.Event] = {}
+        """By session id: the load that was begun last, which the next one waits for."""
         self.failures: list[Exception] = []
         """What went wrong in teardowns that nobody asked to be told about."""
         engine.perform(
@@ -316,12 +321,24 @@ class Transactions:
         item.owner_effect = owner.effect(end, label)
 
     def _load(self, number: int) -> None:
-        self.spawn(self._loading, self.of(number))
+        item = self.of(number)
+        before = self._loads.get(item.name)
+        loaded = self._loads[item.name] = anyio.Event()
+        self.spawn(self._loading, item, before, loaded)
 
-    async def _loading(self, item: Transaction) -> None:
+    async def _loading(self, item: Transaction, before: anyio.Event | None, loaded: anyio.Event) -> None:
+        """Loads of one id are made one after the other, in the order of the calls (C-RES-7).
+
+        A load that nobody wants any more is given up: it may not pin the id (C-RES-3, R-65).
+        """
         assert item.order.load is not None
         try:
-            session = await item.order.load()
+            with anyio.CancelScope() as item.loading:
+                if before is not None:
+                    await before.wait()
+                session = await item.order.load()
+            if item.loading.cancelled_caught:
+                return
         except Exception as error:
             item.errors["load"] = error
             item.outcome = ("missing",)
@@ -330,6 +347,10 @@ class Transactions:
             item.outcome = ("loaded",)
             if item.ended.settled:  # too late: nobody wants it any more (C-ABT-9)
                 self._give_back(item)
+        finally:
+            loaded.set()
+            if self._loads.get(item.name) is loaded:
+                del self._loads[item.name]
         self.engine.over()
 
     def _give_back(self, item: Transaction) -> None:
@@ -492,7 +513,10 @@ class Transactions:
     # -- teardown
 
     def _deactivate(self, number: int, why: str) -> None:
-        self._unhook(self.of(number))
+        item = self.of(number)
+        self._unhook(item)
+        if item.loading is not None:
+            item.loading.cancel()
         self.engine.settled()
 
     def _cancel(self, number: int) -> None:
@@ -530,11 +554,15 @@ class Transactions:
         self.spawn(self._unwinding, self.of(number))
 
     async def _unwinding(self, item: Transaction) -> None:
-        """The scope takes everything back, newest first; then the store lets go of the session (C-TDN-7, C-TDN-18)."""
+        """The scope takes everything back, newest first; then the store lets go of the session (C-TDN-7, C-TDN-18).
+
+        Where the law unwinds a scope while its driver drains, the store goes on until the session is disposed.
+        """
         assert item.scope is not None
         self._give_back(item)
         await item.scope.dispose()
-        if item.order.storage is not None and item.session is not None:
+        rests = item.agent is None or item.agent.at_rest
+        if item.order.storage is not None and item.session is not None and rests:
             try:
                 await item.order.storage.close(item.session)
             except Exception as error:

@@ -80,9 +80,12 @@ class Gates:
             if signal.aborted:
                 abort(signal.reason)
             unhook = signal.on_abort(abort)
-        await standing.released.wait()
-        if unhook is not None:
-            unhook()
+        try:
+            await standing.released.wait()
+        finally:
+            self._leave(standing)
+            if unhook is not None:
+                unhook()
         if standing.aborted is not None:
             raise Planned("aborted")
         standing.go_on()

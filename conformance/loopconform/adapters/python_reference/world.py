@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 
 from loopconform.adapters.python_reference.gates import Gates, Planned
-from loopconform.adapters.python_reference.storage import Storage
+from loopconform.adapters.python_reference.storage import ATTEMPT, Storage
 from loopconform.protocol.parts import LIVE_EVENTS
 from loopconform.protocol.replies import Fulfilled, Live, Problem, Raised, Record, Rejected, Returned, Snapshot
 from loopconform.protocol.requests import Open, React, Veto
@@ -323,16 +323,11 @@ class World:
         return create(op.agent, OPTIONS, **self._circumstances(op))
 
     def _do_resume(self, op: Any) -> Any:
-        if self.storage is not None:
-            self.storage.attempts.setdefault(op.agent, op.name or op.agent)
-        return self._resumed(op, self.harness.agents.resume(op.agent, OPTIONS, **self._circumstances(op)))
-
-    async def _resumed(self, op: Any, begun: Awaitable[Any]) -> Any:
+        before = ATTEMPT.set(op.name or op.agent)
         try:
-            return await begun
+            return self.harness.agents.resume(op.agent, OPTIONS, **self._circumstances(op))
         finally:
-            if self.storage is not None:
-                self.storage.attempts.pop(op.agent, None)
+            ATTEMPT.reset(before)
 
     def _do_fork(self, op: Any) -> Any:
         events = self._agent(op.source).session.events
