@@ -127,7 +127,8 @@ def command(
         world, claims, bound, its_law = _within(machine, bound_name, changes, law(profile, int(session_format)))
     exploration, seconds = _explored(world, claims, bound, max_states, graph_file is not None, console)
     measure = _measured(world, exploration)
-    _print_measure(console, f"{machine} {bound_name}", its_law, measure, seconds)
+    namings = _namings(world, exploration)
+    _print_measure(console, f"{machine} {bound_name}", its_law, measure, seconds, namings)
     _print_claims(console, exploration, {claim.name: claim.sentence for claim in (*claims.invariants, *claims.steps)})
     for violation in exploration.violations:
         console.print(f"\n[red]{escape(violation.name)}[/red]  {escape(violation.reason or violation.sentence)}")
@@ -135,7 +136,7 @@ def command(
     if show is not None:
         _print_run(console, _run_of(exploration, show), as_mermaid)
     if json_file is not None:
-        json_file.write_text(json.dumps(_as_json(measure, exploration, its_law), indent=1) + "\n")
+        json_file.write_text(json.dumps(_as_json(measure, exploration, its_law, namings), indent=1) + "\n")
     if graph_file is not None and exploration.graph is not None:
         with graph_file.open("w") as out:
             out.writelines(to_json(named_law(exploration.graph), bound=dict(measure.bound)))
@@ -184,6 +185,13 @@ def _measured(world: Any, exploration: Exploration[Node]) -> Measure:
     return Measure(exploration.bound, *seen, -1, exploration.complete, exploration.why_incomplete)
 
 
+def _namings(world: Any, exploration: Exploration[Node]) -> int | None:
+    """How many states the visited ones stand for, in a world that visits one of those that differ in names alone."""
+    if not hasattr(world, "stands_for"):
+        return None
+    return sum(int(world.stands_for(node)) for node in exploration.states)
+
+
 def _explored(
     world: Any, claims: Any, bound: dict[str, object], max_states: int | None, edges: bool, console: Console
 ) -> tuple[Exploration[Node], float]:
@@ -216,10 +224,15 @@ def _explored(
     return exploration, time.perf_counter() - begin
 
 
-def _print_measure(console: Console, machine: str, its_law: str, measure: Measure, seconds: float) -> None:
+def _print_measure(
+    console: Console, machine: str, its_law: str, measure: Measure, seconds: float, namings: int | None
+) -> None:
     table = Table(title=f"{machine} under {its_law}", show_header=False, title_justify="left")
     table.add_row("bound", ", ".join(f"{name} {value}" for name, value in measure.bound.items()))
     table.add_row("states", f"{measure.states:,}")
+    if namings is not None:
+        factor = namings / max(measure.states, 1)
+        table.add_row("stand for", f"{namings:,} that differ in names alone, {factor:.1f} times as many")
     table.add_row("transitions", f"{measure.transitions:,}")
     table.add_row("depth", str(measure.depth))
     table.add_row("cut by the bound", f"{measure.cut:,} states go on beyond it" if measure.cut >= 0 else "not counted")
@@ -264,11 +277,12 @@ def _print_run(console: Console, run: Run[Node], as_mermaid: bool) -> None:
         console.print(f"  {number:3} {in_words(label)}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _as_json(measure: Measure, exploration: Exploration[Node], its_law: str) -> dict[str, Any]:
+def _as_json(measure: Measure, exploration: Exploration[Node], its_law: str, namings: int | None) -> dict[str, Any]:
     return {
         "law": its_law,
         "bound": dict(measure.bound),
         "states": measure.states,
+        "stand_for": namings,
         "transitions": measure.transitions,
         "depth": measure.depth,
         "cut": measure.cut,

@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from loopspec.kernel.encoding import text_of
 from loopspec.kernel.report import Exploration
 from loopspec.kernel.system import Label, N, System
 
@@ -123,17 +122,17 @@ def soundness_gate(
         form = rename(state)
         forms.add(form)
         if rename(form) != form:
-            faults.setdefault("stable", f"The fold changes its own result {text_of(form)}.")
+            faults.setdefault("stable", f"The fold changes its own result {form!r}.")
         ours = {rename(target) for _, target in system.moves(state)}
         theirs = {rename(target) for _, target in system.moves(form)}
         if ours != theirs:
             apart = _apart(ours, theirs)
-            faults.setdefault("moves", f"{text_of(state)} moves otherwise than {text_of(form)}: {apart}")
+            faults.setdefault("moves", f"{state!r} moves otherwise than {form!r}: {apart}")
         for position, judge in enumerate(judges):
             if judge(state) != judge(form):
                 faults.setdefault(
                     f"predicate {position}",
-                    f"Predicate {position} tells {text_of(state)} from its form {text_of(form)}.",
+                    f"Predicate {position} tells {state!r} from its form {form!r}.",
                 )
     if forms != set(reduced.states):
         faults["states"] = f"Other states are reached: {_apart(forms, set(reduced.states))}"
@@ -144,6 +143,6 @@ def soundness_gate(
 
 
 def _apart(ours: set[N], theirs: set[N]) -> str:
-    only = sorted(map(text_of, ours - theirs))
-    other = sorted(map(text_of, theirs - ours))
+    only = sorted(map(repr, ours - theirs))
+    other = sorted(map(repr, theirs - ours))
     return f"only in the full system {only[:1]}, only in the reduced one {other[:1]}"

@@ -69,6 +69,11 @@ class CreationEnvironment(Environment[Creation]):
         """Every operation that could matter now. `ids` and `callers` tell how many names have been used,
         `ended` which transactions had an agent and are over."""
         yield from self.creations(core, next_object, ids, callers, ended)
+        yield from self.about(core, callers, ended)
+        yield from self.others(core, next_object, ids)
+
+    def about(self, core: Creation, callers: int, ended: Numbers) -> Iterator[tuple[Operation, Price]]:
+        """What may be asked about transactions and fibers that are there."""
         yield from self.requests(core, ended)
         yield from self.unloads(core, callers)
         for t in core.members:
@@ -79,7 +84,6 @@ class CreationEnvironment(Environment[Creation]):
                     yield ("await", t.number, ("agent", other.number)), "waits"
                 for fiber in range(PROVIDER, len(core.fibers)):
                     yield ("await", t.number, ("fiber", fiber)), "waits"
-        yield from self.others(core, next_object, ids)
 
     def creations(
         self, core: Creation, number: int, ids: int, callers: int, ended: Numbers
@@ -169,12 +173,16 @@ class CreationWorld(World[Creation]):
 
         The label of a move is the tuple of the labels of its small steps. Every small step has been judged.
         """
-        for label, after in self.small_moves(node):
-            labels = [label]
-            while self.is_forced(after):
-                label, after = self._step(after)
-                labels.append(label)
-            yield self._one(tuple(labels)), after
+        return map(self.whole, self.small_moves(node))
+
+    def whole(self, small: tuple[Small, Node]) -> tuple[Label, Node]:
+        """A small step and those behind it that have no alternative."""
+        label, after = small
+        labels = [label]
+        while self.is_forced(after):
+            label, after = self._step(after)
+            labels.append(label)
+        return self._one(tuple(labels)), after
 
     def is_forced(self, node: Node) -> bool:
         """True when the machine's next step is all that can happen: a segment runs and no listener may interfere."""
@@ -210,10 +218,15 @@ class CreationWorld(World[Creation]):
             return
         for index, (point, _) in enumerate(parked):
             for answer, _ in environment.answers(core, point):
-                after = self.machine.resume(config, answer, index)
-                yield self._to(config, ("answer", point, answer), after, left, memory)
+                yield self.answered(node, index, answer)
         yield from self._calls(config, left, memory, [(rest, "") for rest in environment.rests(core)])
         yield from self._calls(config, left, memory, self._offered(core, left, memory))
+
+    def answered(self, node: Node, index: int, answer: Answer) -> tuple[Small, Node]:
+        """The small step that answers an await point."""
+        config, left, memory = node
+        after = self.machine.resume(config, answer, index)
+        return self._to(config, ("answer", config.parked[index][0], answer), after, left, memory)
 
     def _step(self, node: Node) -> tuple[Small, Node]:
         config, left, memory = node
