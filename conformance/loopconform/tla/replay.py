@@ -1,6 +1,6 @@
 """Replay files: the labels of a run, in a form that other programs can play.
 
-    {"format": "loopspec-replay-1", "machine": "driver", "profile": "seed", "sessionFormat": 0,
+    {"format": "loopspec-replay-1", "machine": "driver", "profile": "seed", "sessionFormat": 0, "broken": ["latch"],
      "labels": [["call", "send", 1, "next-turn", true], …]}
 
 Labels are those of `tla/VOCABULARY.md`; sequences are lists. `labels` brings them back into the form of the Python
@@ -25,6 +25,8 @@ class Replay(NamedTuple):
     profile: str
     session_format: int
     labels: tuple[tuple[Any, ...], ...]
+    broken: tuple[str, ...] = ()
+    """Guards and switches that were out of force in the model that made this run."""
 
 
 class BadReplay(ValueError):
@@ -54,7 +56,10 @@ def parsed(value: Any) -> Replay:
     profile, session_format = value.get("profile", "seed"), value.get("sessionFormat", 0)
     if profile not in ("seed", "dsh-0.1", "dsh-0.1.7") or session_format not in (0, 4):
         raise BadReplay(f"there is no law {profile!r} of format {session_format!r}")
-    return Replay(machine, profile, session_format, tuple(found))
+    broken = value.get("broken", [])
+    if not isinstance(broken, list):
+        raise BadReplay(f"`broken` lists guards, and is {broken!r}")
+    return Replay(machine, profile, session_format, tuple(found), tuple(map(str, broken)))
 
 
 def to_python(value: Any) -> Any:

@@ -15,7 +15,8 @@ import click
 
 from loopconform.tla.instances import TLA, BadInstance, Instance, faults_of, instances, manifest, pin, verdict_faults
 from loopconform.tla.instances import instance as read_instance
-from loopconform.tla.story import labels_of, mermaid, replay, told
+from loopconform.tla.runs import keep, run_faults, text_of
+from loopconform.tla.story import labels_of, mermaid, told
 from loopconform.tla.tlc import Missing, Run, Stopped, run
 
 
@@ -76,8 +77,9 @@ def main(
         faults = list(verdict_faults(one, done))
         if record and not faults:
             pin(one, done)
+            keep(one, done)
         if not faults:
-            faults = list(faults_of(one, done, manifest(one.config.parent).get(one.name)))
+            faults = [*faults_of(one, done, manifest(one.config.parent).get(one.name)), *run_faults(one, done)]
         counts = f"{done.distinct} distinct, {done.generated} generated, depth {done.depth}, {done.seconds:.1f} s"
         click.echo(f"{'WRONG' if faults else 'ok   '} {one.name}: {one.expectation}; {counts}")
         for fault in faults:
@@ -86,8 +88,7 @@ def main(
             click.echo(mermaid(labels_of(done)) if as_mermaid else told(done))
         if done.trace and replays is not None:
             replays.mkdir(parents=True, exist_ok=True)
-            machine = one.module.removeprefix("MC").lower()
-            (replays / f"{one.name}.json").write_text(replay(machine, labels_of(done)) + "\n")
+            (replays / f"{one.name}.json").write_text(text_of(one, done))
         wrong += bool(faults)
     raise SystemExit(1 if wrong else 0)
 

@@ -19,6 +19,9 @@ from loopspec.log.observation import FOREIGN, Course, Misnumbered, Observation
 from loopspec.log.state import OPAQUE_ID, items
 from loopspec.log.state import record as fields_of
 
+LIVE = "live"
+"""The type of rows that are no records but live events, of which a trace of the conformance runner has some."""
+
 UNFINISHED = {"TOOL_OUTCOME_UNKNOWN": "outcome-unknown", "TOOL_NOT_STARTED": "not-started"}
 """Results that say what a log knows of a call that nobody answered, by their error codes."""
 
@@ -92,17 +95,23 @@ class Numbers:
         return self.known.setdefault(id, len(self.known) + 1)
 
 
-def traces_of(name: str, header: dict[str, Any], rows: Iterable[tuple[int, dict[str, Any]]]) -> list[Trace]:
-    """The traces of a log from its header and its rows with their lines.
+def traces_of(
+    name: str, header: dict[str, Any], rows: Iterable[tuple[int, dict[str, Any]]], numbers: Numbers | None = None
+) -> list[Trace]:
+    """The traces of a log from its header and its rows with their lines. `numbers`: how messages are numbered.
 
     Raises `Unreadable` for rows whose turn, step or splice numbers cannot be those of a loop.
     """
-    course, numbers = Course(header), Numbers()
+    course, numbers = Course(header), numbers or Numbers()
     found: list[Trace] = [Trace(name)]
     index = 0
     skipping = False
     for line, row in rows:
         kind = str(row.get("type"))
+        if kind == LIVE:
+            heard = _heard(row, numbers)
+            found[-1].rows += [Row(line, "record", heard, **_asked(found[-1], ("",)))] if heard else []
+            continue
         if course.cut_here(index):
             found.append(_restarted(name, course, numbers))
         index += _members(row)
@@ -140,6 +149,24 @@ def told(trace: Trace) -> Trace:
     _tell_ends(trace)
     _tell_room(trace)
     return trace
+
+
+def _heard(row: dict[str, Any], numbers: Numbers) -> tuple[Value, ...]:
+    """The label of a live event; nothing for one of which an adapter does not tell all that the model says."""
+    name, data = str(row.get("name")), fields_of(row.get("data"))
+    if name == "agent/status":
+        return ("notify", name, str(data.get("status")))
+    if name in ("agent/inbox/inserted", "agent/inbox/discarded"):
+        return ("notify", name, numbers.of(data.get("message")))
+    if name == "agent/inbox/claimed":
+        return ("notify", name, numbers.of(data.get("message")), data.get("turn"))
+    if name == "agent/error":
+        return ("notify", name, data.get("turn"), data.get("step"))
+    if name == "agent/assistant-stream":
+        return ("notify", name, str(fields_of(data.get("frame")).get("type")))
+    if name == "signal/abort" and "kind" in data:
+        return ("notify", "abort", "disposed" if data["kind"] == "disposed" else "user")
+    return ()
 
 
 def _asked(trace: Trace, seen: Observation) -> dict[str, Any]:

@@ -1,0 +1,71 @@
+"""A run played on an adapter, judged like a case, and held against what was to be seen of it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from loopconform.replays.program import case_of
+from loopconform.replays.transcript import labels_of, visible
+from loopconform.runner.play import Player
+from loopconform.runner.results import Result
+from loopconform.tla.replay import Replay
+from loopconform.tla.story import words
+from loopconform.tla.trace import Unreadable
+
+AGENT = "a"
+
+
+class Played(NamedTuple):
+    """What came of a run. `wanted` is what could be seen of it, and so many of these were `followed`; `instead` is what
+    came where the implementation left it."""
+
+    result: Result
+    followed: int
+    wanted: tuple[tuple[Any, ...], ...]
+    instead: tuple[Any, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """All of the run was seen."""
+        return self.followed == len(self.wanted)
+
+    def told(self) -> str:
+        """How far the run was followed, in words."""
+        if self.whole:
+            return f"it follows the run: all {len(self.wanted)} records and events"
+        came = words(self.instead) if self.instead else "nothing more"
+        return (
+            f"it follows the run for {self.followed} of {len(self.wanted)} records and events; then the run has "
+            f"{words(self.wanted[self.followed])}, and there came {came}"
+        )
+
+
+def play(player: Player, run: Replay, name: str = "run") -> Played:
+    """Play a run. Raises `Untranslatable`.
+
+    The judge decides whether what happens is lawful. PASS says besides that a run of the law was followed to its end,
+    and that a run of a broken law was not. When that is otherwise, the verdict is UNDETERMINED: another thing happened
+    than the run was about.
+    """
+    case = case_of(run, name)
+    result = player.play(case, run.profile)
+    wanted = tuple(visible(run.labels, run.machine == "loop"))
+    try:
+        seen = labels_of(result.transcript, AGENT, run.session_format)
+    except Unreadable:
+        seen = []
+    seen = visible(seen, run.machine == "loop")
+    followed = next((at for at, label in enumerate(wanted) if at >= len(seen) or seen[at] != label), len(wanted))
+    played = Played(result, followed, wanted, seen[followed] if followed < min(len(seen), len(wanted)) else ())
+    if result.verdict != "PASS":
+        return played
+    return played._replace(result=_held(result, run, played))
+
+
+def _held(result: Result, run: Replay, played: Played) -> Result:
+    if run.broken and played.whole:
+        reason = f"the run breaks the law ({', '.join(run.broken)}), but nothing unlawful is seen of it"
+        return result._replace(verdict="UNDETERMINED", reason=reason)
+    if not run.broken and not played.whole:
+        return result._replace(verdict="UNDETERMINED", reason=f"lawful, but another run: {played.told()}")
+    return result
