@@ -1,6 +1,9 @@
-"""The kernel as one value, so that the same tests can be run against broken copies of it."""
+"""The kernel as one value, so that the same tests can be run against broken copies of it; and no collector."""
 
 from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
 
 import pytest
 from tests.spec.kernel_copy import Kernel
@@ -10,3 +13,11 @@ from tests.spec.kernel_copy import Kernel
 def kernel() -> Kernel:
     """Return the kernel as it is."""
     return Kernel()
+
+
+@pytest.fixture(autouse=True)
+def _no_collector() -> Iterator[None]:
+    """A search keeps everything it makes: the collector would only walk over it again and again."""
+    gc.disable()
+    yield
+    gc.enable()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import combinations
 from typing import Any
 
 import pytest
 
 from loopspec.kernel.claims import Verdict
 from loopspec.kernel.explore import explore
-from loopspec.kernel.graph import digest_edges
 from loopspec.profile import Profile
 from loopspec.properties.creation import ELSEWHERE, INVARIANTS, RULES
 from loopspec.properties.creation_explorations import (
@@ -20,9 +18,8 @@ from loopspec.properties.creation_explorations import (
     WITNESSES,
     explorations,
     exploring,
-    ingredients,
 )
-from loopspec.worlds.world import named_law
+from loopspec.worlds.world import edge_digest
 
 PINNED: dict[str, tuple[int, int, int]] = {
     "single": (16465, 30959, 20),
@@ -33,7 +30,7 @@ PINNED: dict[str, tuple[int, int, int]] = {
     "listeners": (19259, 33826, 26),
     "strangers": (4608, 10633, 21),
     "shutdown": (6315, 15668, 16),
-    "clan": (13949, 31349, 16),
+    "clan": (4840, 7716, 14),
     "observed": (202, 340, 21),
 }
 """States, moves and depth under `seed`."""
@@ -65,7 +62,7 @@ def test_every_claim_holds_and_every_witness_is_reached(name: str) -> None:
 @pytest.mark.parametrize("name", DIGESTS)
 def test_the_graph_is_pinned(name: str) -> None:
     """Counts do not pin a graph: two mistakes may cancel out in them."""
-    assert digest_edges(named_law(explored(name).graph)) == DIGESTS[name]
+    assert edge_digest(explored(name).graph) == DIGESTS[name]
 
 
 def test_every_invariant_of_the_sheet_is_claimed_or_judged_elsewhere() -> None:
@@ -77,14 +74,6 @@ def test_every_invariant_of_the_sheet_is_claimed_or_judged_elsewhere() -> None:
 def test_every_witness_is_asked_for_somewhere() -> None:
     asked = {reached for plan in (*PLANS.values(), *LARGE.values()) for reached in plan.reaches}
     assert asked == set(WITNESSES)
-
-
-def test_the_bounds_mix_everything_pairwise() -> None:
-    mixed = [ingredients(plan) for plan in (*PLANS.values(), *LARGE.values())]
-    everything = sorted(frozenset[str]().union(*mixed))
-    assert len(everything) == 7
-    missing = [pair for pair in combinations(everything, 2) if not any(set(pair) <= found for found in mixed)]
-    assert missing == []
 
 
 @pytest.mark.parametrize("profile", ["dsh-0.1", "dsh-0.1.7"])

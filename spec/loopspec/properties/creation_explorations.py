@@ -241,7 +241,8 @@ PLANS["observed"] = Plan(
 PLANS["clan"] = Plan(
     CLAN,
     bound("clan", 1, creates=3, ids=2, callers=2, disposals=1),
-    ("F17", "R-02", "R-55", "R-60"),
+    ("F17", "R-02", "R-60"),
+    folds=True,
 )
 
 MIXED = CLAN._replace(requests=("release",), events=CREATION_DISPATCHES)
