@@ -26,7 +26,7 @@ CONSTANTS
   \* where the sources disagree (C- 22)
   DriverWaitsForPublication, EveryOwnerJoins, ProviderKeepsOrder,
   DetachesAreUnconditional, ClosingWakeIsRefusedWhole, DisposedAgentIsSilent,
-  StartNoticeIsContained, CreatedIsAwaited,
+  StartNoticeIsContained, CreatedIsAwaited, DisposalOutlivesRefusal,
   \* the names of guards that are taken out, to see which property notices
   Broken
 
@@ -196,6 +196,10 @@ Begin ==
                 ELSE Notes(<<"prepare", n, id>>, Frame("prepared", n, <<>>))
 
 -----------------------------------------------------------------------------
+(* N-11, C-RBK-8: where `agent/created' is awaited, a late rejection       *)
+(* vetoes like a failed dispatch.                                          *)
+Vetoed == threw \/ Top.x = <<"throws">>
+
 (* What makes a transaction fail where its routine stands now: an error,   *)
 (* or "" when it goes on.                                                  *)
 
@@ -220,7 +224,7 @@ Error ==
            [] OTHER                    -> ""
     [] Top.at = "committed"         -> IF threw THEN "commit" ELSE Liveness(n)       \* F15, F16
     [] Top.at = "session announced" -> IF threw /\ Intact("veto") THEN "created" ELSE Liveness(n)  \* F19, F20
-    [] Top.at = "agent announced"   -> IF threw /\ Intact("veto") THEN "created" ELSE Liveness(n)  \* F21, F22
+    [] Top.at = "agent announced"   -> IF Vetoed /\ Intact("veto") THEN "created" ELSE Liveness(n) \* F21, F22
     [] Top.at = "noticed"           ->                                               \* F23, F24, F25
          IF threw /\ ~StartNoticeIsContained THEN "created" ELSE Liveness(n)
     [] OTHER                        -> ""
@@ -315,25 +319,30 @@ AnnounceSession ==
   /\ sessions' = Marked(Sessions, Top.n, "announcing")
   /\ Notifies(<<"session/created", Top.n>>, Frame("session announced", Top.n, <<>>))
 
-(* C-TXN-C5, C-TXN-C6, C-REGA-5                                            *)
+(* C-REGA-5; C-EVT-2: the later version awaits the listeners.              *)
+AnnouncesTo(at) ==
+  IF CreatedIsAwaited THEN Parks(<<"agent/created", Top.n>>, <<at>>)
+  ELSE Notifies(<<"agent/created", Top.n>>, Frame(at, Top.n, <<>>))
+
+(* C-TXN-C5, C-TXN-C6                                                      *)
 AnnounceAgent ==
   /\ GoesOn("session announced")
   /\ Steps /\ UNCHANGED <<fibers, members>>
   /\ sessions' = Sessions
   /\ agents' = Marked(Agents, Top.n, "announcing")
-  /\ Notifies(<<"agent/created", Top.n>>, Frame("agent announced", Top.n, <<>>))
+  /\ AnnouncesTo("agent announced")
 
-(* C-TXN-C7, C-TXN-C8                                                      *)
+(* C-TXN-C7, C-TXN-C8; where creations are awaited there is no notice.     *)
 NoticeStart ==
-  /\ GoesOn("agent announced")
+  /\ GoesOn("agent announced") /\ ~CreatedIsAwaited
   /\ Steps /\ UNCHANGED <<fibers, members>>
   /\ Settles
   /\ Notifies(<<"agent/session-start", Top.n>>, Frame("noticed", Top.n, <<>>))
 
 (* C-TXN-C9, C-TXN-C10                                                     *)
 Resolve ==
-  /\ GoesOn("noticed")
-  /\ Steps /\ UNCHANGED <<fibers, sessions, agents>>
+  /\ GoesOn("noticed") \/ (GoesOn("agent announced") /\ CreatedIsAwaited)
+  /\ Steps /\ Settles /\ UNCHANGED fibers
   /\ members' = With([M(Top.n) EXCEPT !.public = "resolved"])
   /\ Notes(<<"resolve", Top.n>>, Frame("resolved", Top.n, <<>>))
 
@@ -344,13 +353,23 @@ StartDriver ==
   /\ LET m == M(Top.n) IN
      /\ members' = With([m EXCEPT !.driver = "idle"])
      /\ Notes(<<"start", Top.n>>,
-              Frame(IF m.driver = "latched" /\ Fiber(Service) = "active" THEN "replay" ELSE "started", Top.n, <<>>))
+              Frame(IF m.driver # "latched" THEN "started"
+                    ELSE IF Fiber(Service) = "active" THEN "replay"
+                    ELSE IF ClosingWakeIsRefusedWhole THEN "started" ELSE "hang", Top.n, <<>>))
 
 ReplayWake ==
   /\ GoesOn("replay")
   /\ Steps /\ UNCHANGED <<fibers, sessions, agents>>
   /\ members' = With([M(Top.n) EXCEPT !.driver = "busy"])
   /\ Notifies(<<"running", Top.n>>, Frame("started", Top.n, <<>>))
+
+(* C-REE-6, N-8: the closing scope refuses the run, and the agent is busy  *)
+(* for ever. Nobody waits for this wake: there is no one to tell.          *)
+HangAtStart ==
+  /\ GoesOn("hang")
+  /\ Steps /\ UNCHANGED <<fibers, sessions, agents>>
+  /\ members' = With([M(Top.n) EXCEPT !.driver = "hung"])
+  /\ Notes(<<"hang", Top.n>>, Frame("started", Top.n, <<>>))
 
 (* The handle is in the caller's hands.                                    *)
 ParkLive ==
@@ -369,8 +388,11 @@ RejectNow ==
   /\ members' = With([M(Top.n) EXCEPT !.public = "rejected"])
   /\ Notes(<<"reject", Top.n, Failure>>, Frame("teardown", Top.n, <<"">>))
 
-TearsDown == \/ Fails /\ M(Top.n).verb # "create_now" /\ Intact("rollback first")
-             \/ Runs /\ Top.at = "teardown"
+AtTeardown == \/ Fails /\ M(Top.n).verb # "create_now" /\ Intact("rollback first")
+              \/ Runs /\ Top.at = "teardown"
+(* L-DSP-4: whose cancel the log has refused is in no registry any more.   *)
+IsLoose == M(Top.n).driver = "loose"
+TearsDown == AtTeardown /\ ~IsLoose
 Cause == IF Top.at = "teardown" THEN Top.x[1] ELSE Failure
 
 (* C-ABT-1, C-ABT-3: the first reason stays.                               *)
@@ -400,9 +422,14 @@ ParkDrain ==
   /\ members' = With(Begun(M(Top.n)))
   /\ Parks(<<"drain", Top.n>>, <<Cause>>)
 
+(* N-2, C-OWN-9: an owner joins every teardown of its own; published loops *)
+(* leave out those that somebody else has begun.                           *)
+BegunAlready(set) == IF EveryOwnerJoins THEN {} ELSE {m.number : m \in {o \in set : o.begun /\ ~o.gone}}
+OwnedBy(owner) == {m \in members : m.owner = owner}
+
 (* C-TDN-7: the scope unwinds, with every child that it owns.              *)
 Unwind ==
-  /\ \/ Runs /\ Top.at = "drained"
+  /\ \/ Runs /\ Top.at = "drained" /\ M(Top.n).scope = "open"
      \/ TearsDown /\ M(Top.n).reason # "" /\ ~IsBuilt(M(Top.n)) /\ M(Top.n).scope = "open"
   /\ Steps /\ Settles /\ UNCHANGED fibers
   /\ LET m == M(Top.n)
@@ -410,7 +437,14 @@ Unwind ==
      /\ members' = With([Begun(m) EXCEPT !.scope = "unwinding",
                                   !.driver = IF IsBuilt(m) THEN "drained" ELSE @])
      /\ Notes(<<"unwind", m.number>>,
-              Frame("ask", m.number, <<"owner", "scope", cause>>))
+              Frame("ask", m.number, <<"owner", "scope", cause, BegunAlready(OwnedBy(<<"agent", m.number>>))>>))
+
+(* C-OWN-10: it has begun to unwind with the provider already.             *)
+AwaitScope ==
+  /\ Runs /\ Top.at = "drained" /\ M(Top.n).scope # "open"
+  /\ Steps /\ UNCHANGED <<fibers, sessions, agents>>
+  /\ members' = With([M(Top.n) EXCEPT !.driver = "drained"])
+  /\ Parks(<<"scope", Top.n, <<>>>>, Top.x)
 
 Mine(kind) ==
   IF ~Intact("exact object") THEN Occupied(IF kind = "agent" THEN Agents ELSE Sessions, M(Top.n).id) ELSE
@@ -436,8 +470,14 @@ AgentDisposed ==
   /\ Steps /\ UNCHANGED core
   /\ Notifies(<<"agent/disposed", Top.n>>, Frame("agentless", Top.n, Top.x))
 
+(* N-4, C-TDN-14: the end of the teardown of published loops when the      *)
+(* dispatch of `agent/disposed' has failed, or (L-DSP-4) when its cancel   *)
+(* was refused: it fails, and leaves the session where it is.              *)
+Fallen == \/ Runs /\ Top.at = "agentless" /\ threw /\ ~DetachesAreUnconditional
+          \/ AtTeardown /\ IsLoose
+
 Agentless ==
-  Runs /\ (Top.at = "agentless" \/ (Top.at = "unscoped" /\ (~Mine("agent") \/ ~Intact("agent leaves first"))))
+  Runs /\ ~Fallen /\ (Top.at = "agentless" \/ (Top.at = "unscoped" /\ (~Mine("agent") \/ ~Intact("agent leaves first"))))
 
 (* C-TDN-9: now the id is free (C-ID-6).                                   *)
 DetachSession ==
@@ -466,6 +506,13 @@ RollbackDone ==
      /\ members' = With([Begun(Unscoped(M(Top.n))) EXCEPT !.gone = TRUE])
      /\ Notes(<<"gone", Top.n, "fulfilled">>, Frame("rolled back", Top.n, <<cause>>))
 
+(* C-RBK-6: the failure of a rollback replaces the original one.           *)
+RollbackFell ==
+  /\ Fallen /\ M(Top.n).public = "pending"
+  /\ Steps /\ Settles /\ UNCHANGED fibers
+  /\ members' = With([M(Top.n) EXCEPT !.gone = TRUE])
+  /\ Notes(<<"gone", Top.n, "rejected">>, Frame("rolled back", Top.n, <<"disposal">>))
+
 ParkRollback ==
   /\ Runs /\ Top.at = "rolled back"
   /\ Steps /\ UNCHANGED core
@@ -484,10 +531,37 @@ Gone ==
   /\ members' = Without(Top.n)
   /\ Leaves(<<"gone", Top.n, "fulfilled">>)
 
+GoneBadly ==
+  /\ Fallen /\ M(Top.n).public # "pending"
+  /\ Steps /\ UNCHANGED <<fibers, sessions, agents>>
+  /\ members' = Without(Top.n)
+  /\ Leaves(<<"gone", Top.n, "rejected">>)
+
 -----------------------------------------------------------------------------
 (* Asking for a teardown: handles, owner effects, unloading fibers,        *)
-(* unwinding scopes.  A frame <<"ask", n, <<reason, then, ...>>>> asks the *)
-(* transactions that are due, one after the other, newest first.           *)
+(* unwinding scopes.  A frame <<"ask", n, <<reason, then, what, spared>>>> *)
+(* asks the transactions that are due, one after the other, newest first,  *)
+(* and waits for all of them but the spared.  A fifth part is the one that *)
+(* was cancelled last, if the log may refuse that.                         *)
+
+(* L-DSP-4, L-LOG-3: a record of its session is being published, so that   *)
+(* the log may refuse what the cancel writes.                              *)
+MayBeRefused(n) ==
+  ~DisposalOutlivesRefusal /\ Holds(sessions, n) /\ EntryOf(sessions, n).appending
+Calm == [Top EXCEPT !.at = "ask", !.x = SubSeq(@, 1, 4), !.live = FALSE]
+LeavesNow(n) == Holds(agents, n) /\ EntryOf(agents, n).phase # "announcing"
+Refused == Runs /\ Top.at = "ask" /\ Len(Top.x) = 5 /\ threw
+
+(* LR-228: nothing was cancelled; agent and session leave at once, or as   *)
+(* soon as nobody talks about them, and the driver goes on all the same.   *)
+CastsOff == Runs /\ (Top.at = "told of" \/ (Refused /\ ~LeavesNow(Top.x[5])))
+Leaving(registry, n) ==
+  IF Holds(registry, n) THEN [registry EXCEPT ![At(registry, n)].leaving = TRUE] ELSE registry
+Casts ==
+  /\ UNCHANGED fibers
+  /\ sessions' = IF CastsOff THEN Leaving(sessions, Top.x[5]) ELSE sessions
+  /\ agents' = IF CastsOff THEN Leaving(agents, Top.x[5]) ELSE agents
+Loose(m) == IF CastsOff /\ m.number = Top.x[5] THEN [m EXCEPT !.driver = "loose"] ELSE m
 
 (* C-OWN-6, C-OWN-7, C-OWN-3                                               *)
 Belongs(m) ==
@@ -508,47 +582,74 @@ Joined == {m.number : m \in {o \in members : Belongs(o) /\ IsAwaited(o)}}
 (* Not asked yet, or asked without having been cancelled.                  *)
 Due(m) == m.reason = "" \/ MustCancel(m)
 DueNumbers == {n \in Joined : Due(M(n))}
+Waited == Descending(Joined \ Top.x[4])
 Next1 == CHOOSE n \in DueNumbers : \A o \in DueNumbers : o <= n
 
 (* A request about a transaction that is asked already only marks it.      *)
-Asked(set) == {IF m.number \in set THEN [m EXCEPT !.begun = TRUE] ELSE m : m \in members}
+Asked(set) == {IF m.number \in set THEN [Loose(m) EXCEPT !.begun = TRUE] ELSE Loose(m) : m \in members}
 Above(n) == {o \in Joined : o > n}
 AskedWith(m) == {o \in Asked(Above(m.number)) : o.number # m.number} \cup {m}
 
-Asks == Runs /\ Top.at = "ask"
+Asks == Runs /\ ((Top.at = "ask" /\ ~Refused) \/ CastsOff)
 
 AskDeactivate ==
   /\ Asks /\ DueNumbers # {} /\ M(Next1).reason = ""
-  /\ Steps /\ UNCHANGED <<fibers, sessions, agents>>
+  /\ Steps /\ Casts
   /\ members' = AskedWith([M(Next1) EXCEPT !.reason = Top.x[1], !.begun = TRUE])
-  /\ Notes(<<"deactivate", Next1, Top.x[1]>>, Top)
+  /\ Notes(<<"deactivate", Next1, Top.x[1]>>, Calm)
 
 AskCancel ==
   /\ Asks /\ DueNumbers # {} /\ M(Next1).reason # ""
-  /\ Steps /\ UNCHANGED <<fibers, sessions, agents>>
+  /\ Steps /\ Casts
   /\ members' = AskedWith(Cancelled(M(Next1)))
-  /\ Notifies(<<"cancel", Next1>>, Top)
+  /\ Notifies(<<"cancel", Next1>>, IF MayBeRefused(Next1) THEN [Calm EXCEPT !.x = Append(@, Next1)] ELSE Calm)
+
+AskRefused ==
+  /\ Refused
+  /\ LET n == Top.x[5] IN
+     /\ LeavesNow(n)
+     /\ Steps /\ UNCHANGED <<fibers, sessions>>
+     /\ members' = With([M(n) EXCEPT !.driver = "loose"])
+     /\ agents' = Removed(agents, n)
+     /\ Notes(<<"detach", "agent", n>>,
+              [Top EXCEPT !.at = IF EntryOf(agents, n).phase = "announced" THEN "cast off" ELSE "told of", !.live = FALSE])
+
+AskDisposed ==
+  /\ Runs /\ Top.at = "cast off"
+  /\ Steps /\ UNCHANGED core
+  /\ Notifies(<<"agent/disposed", Top.x[5]>>, [Top EXCEPT !.at = "told of"])
 
 AllAsked == Asks /\ DueNumbers = {}
 
 (* The caller of dispose gets the one memoised promise (C-TDN-1).          *)
 AnswerPromise ==
   /\ AllAsked /\ Top.x[2] = "promise"
-  /\ Steps /\ UNCHANGED <<fibers, sessions, agents>>
+  /\ Steps /\ Casts
   /\ members' = Asked(Joined)
   /\ Leaves(Promise(Top.n))
 
 ParkScope ==
   /\ AllAsked /\ Top.x[2] = "scope"
-  /\ Steps /\ UNCHANGED <<fibers, sessions, agents>>
+  /\ Steps /\ Casts
   /\ members' = Asked(Joined)
-  /\ Parks(<<"scope", Top.n, Descending(Joined)>>, <<Top.x[3]>>)
+  /\ Parks(<<"scope", Top.n, Waited>>, <<Top.x[3]>>)
+
+(* N-3, C-OWN-10: scopes are children of the provider's fiber, and unwind  *)
+(* with it at once in published loops.                                     *)
+Unwinding == AllAsked /\ Top.x[2] = "unload" /\ Top.n = Provider /\ ~ProviderKeepsOrder
+OpenScopes == {m.number : m \in {o \in members : o.scope = "open"}}
+UnwindAll ==
+  /\ Unwinding /\ OpenScopes # {}
+  /\ Steps /\ Casts
+  /\ LET n == Descending(OpenScopes)[1] IN
+     /\ members' = {IF m.number = n THEN [m EXCEPT !.scope = "unwinding"] ELSE m : m \in Asked(Joined)}
+     /\ Notes(<<"unwind", n>>, Calm)
 
 ParkUnload ==
-  /\ AllAsked /\ Top.x[2] = "unload"
-  /\ Steps /\ UNCHANGED <<fibers, sessions, agents>>
+  /\ AllAsked /\ Top.x[2] = "unload" /\ ~(Unwinding /\ OpenScopes # {})
+  /\ Steps /\ Casts
   /\ members' = Asked(Joined)
-  /\ Parks(<<"unload", Top.n, Descending(Joined)>>, <<Top.x[3]>>)
+  /\ Parks(<<"unload", Top.n, Waited>>, <<Top.x[3]>>)
 
 -----------------------------------------------------------------------------
 (* Fibers.                                                                 *)
@@ -570,7 +671,7 @@ ClosingProvider ==
   /\ Runs /\ Top.at = "ticked" /\ Top.n = Service /\ Fiber(Provider) = "active"
   /\ Steps /\ UNCHANGED <<members, sessions, agents>>
   /\ fibers' = WithFiber(Provider, "unloading")
-  /\ Notes(<<"closing", Provider>>, Frame("ask", Provider, <<"provider", "unload", "service">>))
+  /\ Notes(<<"closing", Provider>>, Frame("ask", Provider, <<"provider", "unload", "service", {}>>))
 
 ServiceProviderGone ==
   /\ Runs /\ Top.at = "unloaded" /\ Top.x[1] = "service"
@@ -617,21 +718,33 @@ Return ==
 
 (* C-TDN-6: a disposal bars the wake from being kept.  N-1: an unpublished *)
 (* agent keeps it.  C-INI-7, N-8: no run begins while the service closes.  *)
-(* Else an idle agent runs, also behind a disposal (R-40).                 *)
+(* Else an idle agent runs, also behind a disposal (R-40).  C-TDN-17, N-7: *)
+(* nothing comes of a wake behind the drain; published loops run a ghost.  *)
 Wake ==
   /\ Runs /\ Top.at = "wake"
   /\ Steps /\ UNCHANGED <<fibers, sessions, agents>>
   /\ LET m == M(Top.n) IN
-     CASE m.driver = "shut" /\ m.cancelled -> Leaves(Nothing) /\ UNCHANGED members
+     CASE m.driver = "drained" ->
+            /\ UNCHANGED members
+            /\ IF DisposedAgentIsSilent THEN Leaves(<<"raise", "disposed">>)
+               ELSE Notifies(<<"ghost", Top.n>>, Frame("return", Top.n, <<>>))
+       [] m.driver = "shut" /\ m.cancelled -> Leaves(Nothing) /\ UNCHANGED members
        [] m.driver = "shut" /\ ~m.cancelled /\ Intact("driver gate") ->
             /\ members' = With([m EXCEPT !.driver = "latched"])
             /\ Notes(<<"latch", Top.n>>, Frame("return", Top.n, <<>>))
        [] m.driver # "shut" /\ Fiber(Service) # "active" ->
-            /\ members' = IF ClosingWakeIsRefusedWhole THEN members ELSE With([m EXCEPT !.driver = "hung"])
-            /\ Leaves(<<"raise", "initiator-closed">>)
+            IF ClosingWakeIsRefusedWhole
+            THEN Leaves(<<"raise", "initiator-closed">>) /\ UNCHANGED members
+            ELSE /\ members' = With([m EXCEPT !.driver = "hung"])
+                 /\ Notes(<<"hang", Top.n>>, Frame("closed", Top.n, <<>>))
        [] OTHER ->
             /\ members' = With([m EXCEPT !.driver = "busy"])
             /\ Notifies(<<"running", Top.n>>, Frame("return", Top.n, <<>>))
+
+RaiseClosed ==
+  /\ Runs /\ Top.at = "closed"
+  /\ Steps /\ UNCHANGED core
+  /\ Leaves(<<"raise", "initiator-closed">>)
 
 Rest ==
   /\ Runs /\ Top.at = "rest"
@@ -673,7 +786,7 @@ AnnounceOtherAgent ==
   /\ Runs /\ Top.at = "announce agent"
   /\ Steps /\ UNCHANGED <<fibers, members, sessions>>
   /\ agents' = Marked(agents, Top.n, "announcing")
-  /\ Notifies(<<"agent/created", Top.n>>, Frame("agent registered", Top.n, <<>>))
+  /\ AnnouncesTo("agent registered")
 
 (* C-REGA-10: a veto rolls the entry back.  C-REGA-8, C-REGS-5: a detach   *)
 (* asked for during a dispatch or an append happens when it has unwound.   *)
@@ -681,6 +794,9 @@ LeavingOf(registry) == EntryOf(registry, Top.n).leaving
 Unwound(registry) ==
   Intact("deferral") =>
   LET entry == EntryOf(registry, Top.n) IN entry.phase # "announcing" /\ ~entry.appending
+
+(* It remembers whether somebody else's detach had waited as well.         *)
+VetoedOut(registry) == <<"raise", "vetoed">> \o (IF LeavingOf(registry) THEN <<"waited">> ELSE <<>>)
 
 DetachOther ==
   /\ Runs
@@ -691,13 +807,13 @@ DetachOther ==
         /\ sessions' = Removed(Sessions, Top.n) /\ UNCHANGED agents
         /\ Notes(<<"detach", "session", Top.n>>,
                  Frame("tell session", Top.n,
-                       IF Top.at = "session registered" /\ threw THEN <<"raise", "vetoed">> ELSE Nothing))
-     \/ /\ \/ Top.at = "agent registered" /\ (threw \/ LeavingOf(Agents))
+                       IF Top.at = "session registered" /\ threw THEN VetoedOut(sessions) ELSE Nothing))
+     \/ /\ \/ Top.at = "agent registered" /\ (Vetoed \/ LeavingOf(Agents))
            \/ Top.at = "withdraw agent" /\ Unwound(Agents)
         /\ agents' = Removed(Agents, Top.n) /\ UNCHANGED sessions
         /\ Notes(<<"detach", "agent", Top.n>>,
                  Frame("tell agent", Top.n,
-                       IF Top.at = "agent registered" /\ threw THEN <<"raise", "vetoed">> ELSE Nothing))
+                       IF Top.at = "agent registered" /\ Vetoed THEN VetoedOut(agents) ELSE Nothing))
 
 TellDisposed ==
   /\ Runs
@@ -705,10 +821,12 @@ TellDisposed ==
   /\ \/ Top.at = "tell session" /\ Notifies(<<"session/disposed", Top.n>>, Frame("session told", Top.n, Top.x))
      \/ Top.at = "tell agent" /\ Notifies(<<"agent/disposed", Top.n>>, Frame("agent told", Top.n, Top.x))
 
+(* C-TDN-13; N-4: published loops pass a failed `agent/disposed' on.       *)
 Told ==
   /\ Runs /\ Top.at \in {"session told", "agent told"}
   /\ Steps /\ UNCHANGED core
-  /\ Leaves(Top.x)
+  /\ Leaves(IF Top.at = "agent told" /\ threw /\ ~DetachesAreUnconditional /\ Top.x = Nothing
+            THEN <<"raise", "escaped">> ELSE SubSeq(Top.x, 1, 2))
 
 (* C-REGA-8: deferred.                                                     *)
 Defer ==
@@ -723,7 +841,7 @@ Defer ==
 Registered ==
   /\ Runs
   /\ \/ Top.at = "session registered" /\ ~threw /\ ~LeavingOf(Sessions)
-     \/ Top.at = "agent registered" /\ ~threw /\ ~LeavingOf(Agents)
+     \/ Top.at = "agent registered" /\ ~Vetoed /\ ~LeavingOf(Agents)
      \/ Top.at = "appended" /\ ~(LeavingOf(Sessions) /\ Unwound(Sessions))
   /\ Steps /\ Settles /\ UNCHANGED <<fibers, members>>
   /\ Leaves(Nothing)
@@ -745,6 +863,7 @@ AppendRecord ==
 
 -----------------------------------------------------------------------------
 Step ==
+  \/ HangAtStart \/ RaiseClosed \/ AwaitScope \/ UnwindAll \/ RollbackFell \/ GoneBadly \/ AskRefused \/ AskDisposed
   \/ Begin \/ ParkLoad \/ PrepareLoaded
   \/ Mint \/ Build \/ CallSetup \/ ParkSetup \/ Commit
   \/ EnterSession \/ EnterAgent \/ AnnounceSession \/ AnnounceAgent \/ NoticeStart
@@ -823,14 +942,14 @@ CallDispose ==
   left.disposals > 0 /\
   \E m \in members :
     /\ "dispose" \in Requests /\ m.public = "resolved" /\ ~m.gone
-    /\ Call(<<"dispose", m.number>>, Frame("ask", m.number, <<"teardown", "promise">>),
+    /\ Call(<<"dispose", m.number>>, Frame("ask", m.number, <<"teardown", "promise", "", {}>>),
             IF m.begun THEN <<"disposals", "stale">> ELSE <<"disposals">>)
 
 CallRelease ==
   left.disposals > 0 /\
   \E m \in members :
     /\ "release" \in Requests /\ ~m.begun
-    /\ Call(<<"release", m.number>>, Frame("ask", m.number, <<"owner", "promise">>), <<"disposals">>)
+    /\ Call(<<"release", m.number>>, Frame("ask", m.number, <<"owner", "promise", "", {}>>), <<"disposals">>)
 
 Unloadable ==
   {f \in FiberNumbers :
@@ -846,8 +965,9 @@ CallUnload ==
 CallWake ==
   left.wakes > 0 /\
   \E m \in members :
-    /\ m.driver \in {"shut", "idle"}
-    /\ Call(<<"wake", m.number>>, Frame("wake", m.number, <<>>), <<"wakes">>)
+    /\ m.driver \in {"shut", "idle", "drained"}
+    /\ Call(<<"wake", m.number>>, Frame("wake", m.number, <<>>),
+            IF m.driver = "drained" THEN <<"wakes", "stale">> ELSE <<"wakes">>)
 
 CallRegister ==
   left.registrations > 0 /\
@@ -892,12 +1012,15 @@ OpenDispatch ==
     [] Top.at = "noticed"                                    -> "agent/session-start"
     [] Top.at \in {"agentless", "agent told"}                -> "agent/disposed"
     [] Top.at \in {"bare", "session told"}                   -> "session/disposed"
+    [] Top.at = "ask" /\ Len(Top.x) = 5                       -> "cancel"
+    [] Top.at = "told of"                                    -> "agent/disposed"
     [] OTHER                                                 -> ""
+Spoken == IF Top.at \in {"ask", "told of"} THEN Top.x[5] ELSE Top.n
 
 CallEscape ==
   /\ Runs /\ Top.live /\ ~threw /\ OpenDispatch # ""
   /\ Events = {} \/ OpenDispatch \in Events
-  /\ Calls(<<"escape", OpenDispatch, Top.n>>, Frame("escape", Top.n, <<>>), <<"escapes">>)
+  /\ Calls(<<"escape", OpenDispatch, Spoken>>, Frame("escape", Spoken, <<>>), <<"escapes">>)
 
 (* Await points.                                                           *)
 Answered(p, answer, frame) ==
@@ -941,12 +1064,15 @@ Answer ==
       [] what = "rollback" -> Answered(p, Done, Frame("rejecting", n, p.x))
       [] what = "tick"     -> Answered(p, Done,
                                 IF n = Service THEN Frame("ticked", n, <<>>)
-                                ELSE Frame("ask", n, <<IF n = Provider THEN "provider" ELSE "owner", "unload", "self">>))
+                                ELSE IF n = Provider THEN Frame("ask", n, <<"provider", "unload", "self", {}>>)
+                                ELSE Frame("ask", n, <<"owner", "unload", "self", BegunAlready(OwnedBy(<<"fiber", n>>))>>))
+      [] what = "agent/created" -> \/ Answered(p, Done, Frame(p.x[1], n, <<>>))
+                                   \/ Answered(p, <<"throws">>, Frame(p.x[1], n, <<"throws">>))
       [] what = "unload" /\ n = Service -> Fiber(Provider) = "gone" /\ Answered(p, Done, Frame("providerless", n, <<>>))
       [] what = "unload"   -> (IF n = Provider THEN AllSettled(p.point[3])
                                ELSE AllGone(p.point[3]) \/ ~Intact("owner joins"))
                               /\ Answered(p, Done, Frame("unloaded", n, p.x))
-      [] what = "boundaries" -> (\A m \in members : m.driver # "busy")
+      [] what = "boundaries" -> (\A m \in members : m.driver \notin {"busy", "hung"})
                               /\ Answered(p, Done, Frame("no boundaries", n, <<>>))
 
 Called ==

@@ -29,6 +29,7 @@ VARIABLES
     marks, window,
     bound,          \* the registration of the prepared call, 0: none
     repaired,       \* the history was repaired since the last answer
+    sent,           \* the generation at the last request of this loop, -1 before it (S-REQ-21: what format 4 compares)
     isHeaded, isTold, \* the log has a header, a context
     fresh,          \* registration 3 has not been used
     point,          \* where the attempt waits
@@ -38,7 +39,7 @@ VARIABLES
 
 log == <<head, context, messages, generation, prompt>>
 attempt == <<derived, config, marks, window, bound>>
-control == <<repaired, isHeaded, isTold, fresh, point, frame, listening>>
+control == <<repaired, sent, isHeaded, isTold, fresh, point, frame, listening>>
 view == <<aborted, step, headed, log, system, tools, routes, left, attempt, control>>
 vars == <<view, label>>
 
@@ -114,6 +115,8 @@ Waits(where) == Outside /\ point # <<>> /\ point[1] = where
 Park(where) == point' = where /\ frame' = <<>> /\ listening' = FALSE
 GoOn(what) == point' = <<>> /\ frame' = what /\ listening' = FALSE
 Heard(what) == point' = <<>> /\ frame' = what /\ listening' = TRUE
+\* The step raises; the frame remembers what has ended the attempt.
+Raise(why) == GoOn(<<"raise", why>>)
 
 Scenery == <<system, tools, routes, fresh>>
 Told0 == <<isHeaded, isTold>>
@@ -126,7 +129,7 @@ ParkRequest ==
     /\ derived' = messages
     /\ config' = Options /\ marks' = <<>> /\ window' = 0 /\ bound' = 0
     /\ Park(<<"request", Seed>>)
-    /\ UNCHANGED <<aborted, step, headed, log, left, repaired, Scenery, Told0>>
+    /\ UNCHANGED <<aborted, step, headed, log, left, repaired, sent, Scenery, Told0>>
 
 OtherProvider(provider) == IF provider = "a" THEN "b" ELSE "a"
 Wishes(seed) ==
@@ -139,21 +142,21 @@ AnswerRequest(wish) ==
     /\ IF wish = point[2] THEN UNCHANGED left ELSE Spends("listeners")
     /\ config' = wish
     /\ GoOn(<<"proposed">>)
-    /\ UNCHANGED <<aborted, step, headed, log, derived, marks, window, bound, repaired, Scenery, Told0>>
+    /\ UNCHANGED <<aborted, step, headed, log, derived, marks, window, bound, repaired, sent, Scenery, Told0>>
 
 \* L-REQ-6, M-448
 AnswerRequestWithNothing ==
     /\ Waits("request")
     /\ label' = <<"answer", "request", "throws">>
     /\ Spends("listeners")
-    /\ GoOn(<<"raise">>)
-    /\ UNCHANGED <<aborted, step, headed, log, attempt, repaired, Scenery, Told0>>
+    /\ Raise("request")
+    /\ UNCHANGED <<aborted, step, headed, log, attempt, repaired, sent, Scenery, Told0>>
 
 ParkPrepare ==
     /\ Is("proposed") /\ ~Check
     /\ label' = <<"park", "prepare">>
     /\ Park(<<"prepare">>)
-    /\ UNCHANGED <<aborted, step, headed, log, left, attempt, repaired, Scenery, Told0>>
+    /\ UNCHANGED <<aborted, step, headed, log, left, attempt, repaired, sent, Scenery, Told0>>
 
 \* M-420, M-422  The route is looked up before anything is asked; without one the proposal stays what it is.
 LookUp ==
@@ -163,7 +166,7 @@ LookUp ==
            /\ bound' = r
            /\ marks' = <<>> /\ window' = 0
            /\ IF r = 0 THEN GoOn(<<"prepared">>) ELSE Park(<<"resolving">>)
-    /\ UNCHANGED <<aborted, step, headed, log, left, derived, config, repaired, Scenery, Told0>>
+    /\ UNCHANGED <<aborted, step, headed, log, left, derived, config, repaired, sent, Scenery, Told0>>
 
 Resolve ==
     /\ Waits("resolving")
@@ -171,15 +174,15 @@ Resolve ==
     /\ label' = <<"resolved", bound>>
     /\ config' = Completed(bound) /\ marks' = Marked(bound) /\ window' = Window[bound]
     /\ GoOn(<<"prepared">>)
-    /\ UNCHANGED <<aborted, step, headed, log, left, derived, bound, repaired, Scenery, Told0>>
+    /\ UNCHANGED <<aborted, step, headed, log, left, derived, bound, repaired, sent, Scenery, Told0>>
 
 \* M-423, L-REQ-7  Not offered to recovery.
 FailToResolve ==
     /\ Waits("resolving")
     /\ label' = <<"unresolved", bound>>
     /\ IF Supports(bound) THEN Spends("faults") ELSE UNCHANGED left
-    /\ GoOn(<<"raise">>)
-    /\ UNCHANGED <<aborted, step, headed, log, attempt, repaired, Scenery, Told0>>
+    /\ Raise("prepare")
+    /\ UNCHANGED <<aborted, step, headed, log, attempt, repaired, sent, Scenery, Told0>>
 
 Record(name) == <<name, Reason, config, marks, system, tools>>
 
@@ -188,8 +191,8 @@ WriteHeader(written) ==
     /\ label' = <<IF written THEN "append" ELSE "refuse", "request/header", Reason, config, marks, system, tools>>
     /\ IF written
        THEN head' = Proposed /\ isHeaded' = TRUE /\ Heard(<<"headed">>) /\ UNCHANGED left
-       ELSE Spends("refusals") /\ GoOn(<<"raise">>) /\ UNCHANGED <<head, isHeaded>>
-    /\ UNCHANGED <<aborted, step, headed, context, messages, generation, prompt, attempt, repaired, isTold, Scenery>>
+       ELSE Spends("refusals") /\ Raise("header") /\ UNCHANGED <<head, isHeaded>>
+    /\ UNCHANGED <<aborted, step, headed, context, messages, generation, prompt, attempt, repaired, sent, isTold, Scenery>>
 
 \* L-REQ-12, CW8  No check between header and context.
 WriteContext(written) ==
@@ -198,9 +201,9 @@ WriteContext(written) ==
     /\ label' = <<IF written THEN "append" ELSE "refuse", "request/context", config[1], config[2], window>>
     /\ IF written
        THEN context' = Told /\ isTold' = TRUE /\ Heard(<<"told">>) /\ UNCHANGED left
-       ELSE Spends("refusals") /\ GoOn(<<"raise">>) /\ UNCHANGED <<context, isTold>>
+       ELSE Spends("refusals") /\ Raise("context") /\ UNCHANGED <<context, isTold>>
     /\ headed' = Headed
-    /\ UNCHANGED <<aborted, step, head, messages, generation, prompt, attempt, repaired, isHeaded, Scenery>>
+    /\ UNCHANGED <<aborted, step, head, messages, generation, prompt, attempt, repaired, sent, isHeaded, Scenery>>
 
 IsTold ==
     \/ Is("told")
@@ -211,7 +214,7 @@ ParkChunk ==
     /\ \/ IsTold /\ ~Check /\ Park(<<"chunk", FALSE, "unsent">>) /\ label' = <<"park", "chunk", FALSE>>
        \/ Is("chunk") /\ Park(<<"chunk", TRUE, "served">>) /\ label' = <<"park", "chunk", TRUE>>
     /\ headed' = Headed
-    /\ UNCHANGED <<aborted, step, log, left, attempt, repaired, Scenery, Told0>>
+    /\ UNCHANGED <<aborted, step, log, left, attempt, repaired, sent, Scenery, Told0>>
 
 \* M-421, M-434, INV-L5  A prepared call is served by the registration that prepared it, another one by whoever serves now.
 Server == IF bound # 0 /\ Guarded("binding") THEN bound ELSE Serving(config[1])
@@ -220,39 +223,40 @@ Send ==
     /\ Waits("chunk") /\ point[3] = "unsent"
     /\ label' = <<"send", Server, config, derived, system, tools>>
     /\ Park(<<"chunk", FALSE, IF Server = 0 THEN "alone" ELSE "served">>)
+    /\ sent' = generation
     /\ UNCHANGED <<aborted, step, headed, log, left, attempt, repaired, Scenery, Told0>>
 
 AnswerChunk ==
     /\ Waits("chunk") /\ point[3] = "served" /\ ~point[2]
     /\ label' = <<"answer", <<"chunk", FALSE>>, <<"chunk">>>>
     /\ GoOn(<<"pulled">>)
-    /\ UNCHANGED <<aborted, step, headed, log, left, attempt, repaired, Scenery, Told0>>
+    /\ UNCHANGED <<aborted, step, headed, log, left, attempt, repaired, sent, Scenery, Told0>>
 
 \* L-STR-1, L-STR-2
 WriteChunk(written) ==
     /\ Is("pulled") /\ ~Check
     /\ label' = <<IF written THEN "append" ELSE "refuse", "assistant/chunk">>
-    /\ IF written THEN Heard(<<"chunk">>) /\ UNCHANGED left ELSE Spends("refusals") /\ GoOn(<<"close">>)
-    /\ UNCHANGED <<aborted, step, headed, log, attempt, repaired, Scenery, Told0>>
+    /\ IF written THEN Heard(<<"chunk">>) /\ UNCHANGED left ELSE Spends("refusals") /\ GoOn(<<"vetoed">>)
+    /\ UNCHANGED <<aborted, step, headed, log, attempt, repaired, sent, Scenery, Told0>>
 
 ParkClose ==
-    /\ Is("close") \/ (Is("pulled") /\ Check)
+    /\ Is("vetoed") \/ (Is("pulled") /\ Check)
     /\ label' = <<"park", "close", FALSE>>
-    /\ Park(<<"close">>)
-    /\ UNCHANGED <<aborted, step, headed, log, left, attempt, repaired, Scenery, Told0>>
+    /\ Park(<<"close", frame[1]>>)
+    /\ UNCHANGED <<aborted, step, headed, log, left, attempt, repaired, sent, Scenery, Told0>>
 
 AnswerClose ==
     /\ Waits("close")
     /\ label' = <<"answer", <<"close", FALSE>>, <<"closed", FALSE>>>>
-    /\ GoOn(<<"raise">>)
-    /\ UNCHANGED <<aborted, step, headed, log, left, attempt, repaired, Scenery, Told0>>
+    /\ Raise(point[2])
+    /\ UNCHANGED <<aborted, step, headed, log, left, attempt, repaired, sent, Scenery, Told0>>
 
 EndWell ==
     /\ Waits("chunk") /\ point[2]
     /\ label' = <<"answer", <<"chunk", TRUE>>, <<"end", "stop", FALSE, TRUE>>>>
     /\ repaired' = FALSE
     /\ GoOn(<<"ended">>)
-    /\ UNCHANGED <<aborted, step, headed, log, left, attempt, Scenery, Told0>>
+    /\ UNCHANGED <<sent, aborted, step, headed, log, left, attempt, Scenery, Told0>>
 
 EndBadly(code) ==
     /\ Waits("chunk") /\ point[3] # "unsent"
@@ -262,10 +266,11 @@ EndBadly(code) ==
             /\ Spends("failures")
             /\ label' = <<"answer", <<"chunk", point[2]>>, <<"end", "failure", FALSE, point[2]>>, code>>
     /\ GoOn(<<"failed", code, point[2]>>)
-    /\ UNCHANGED <<aborted, step, headed, log, attempt, repaired, Scenery, Told0>>
+    /\ UNCHANGED <<aborted, step, headed, log, attempt, repaired, sent, Scenery, Told0>>
 
 \* L-STR-4, L-STR-9  The anchor; after a cancel one that is marked, if there is text.
 IsCutShort == Check /\ (Is("ended") \/ (Is("failed") /\ frame[3]))
+Ended == IF Is("failed") THEN frame[2] ELSE "answer"
 
 WriteMessage(written) ==
     /\ (Is("ended") /\ ~Check) \/ IsCutShort
@@ -273,23 +278,23 @@ WriteMessage(written) ==
                   IF IsCutShort THEN "interrupted" ELSE "settled">>
     /\ IF written
        THEN /\ messages' = messages + 1
-            /\ Heard(IF IsCutShort THEN <<"raise">> ELSE <<"complete">>)
+            /\ Heard(IF IsCutShort THEN <<"raise", Ended>> ELSE <<"complete">>)
             /\ UNCHANGED left
-       ELSE Spends("refusals") /\ GoOn(<<"raise">>) /\ UNCHANGED messages
-    /\ UNCHANGED <<aborted, step, headed, head, context, generation, prompt, attempt, repaired, Scenery, Told0>>
+       ELSE Spends("refusals") /\ Raise(Ended) /\ UNCHANGED messages
+    /\ UNCHANGED <<aborted, step, headed, head, context, generation, prompt, attempt, repaired, sent, Scenery, Told0>>
 
 ParkRecovery ==
     /\ Is("failed") /\ ~Check
     /\ label' = <<"park", "recovery">>
     /\ Park(<<"recovery", frame[2]>>)
-    /\ UNCHANGED <<aborted, step, headed, log, left, attempt, repaired, Scenery, Told0>>
+    /\ UNCHANGED <<aborted, step, headed, log, left, attempt, repaired, sent, Scenery, Told0>>
 
 AnswerRecovery(answer) ==
     /\ Waits("recovery")
     /\ answer = "retry" => point[2] = "SERVER"
     /\ label' = <<"answer", <<"recovery">>, <<answer>>>>
-    /\ GoOn(IF answer = "retry" THEN <<"begin">> ELSE <<"raise">>)
-    /\ UNCHANGED <<aborted, step, headed, log, left, attempt, repaired, Scenery, Told0>>
+    /\ GoOn(IF answer = "retry" THEN <<"begin">> ELSE <<"raise", "recovery">>)
+    /\ UNCHANGED <<aborted, step, headed, log, left, attempt, repaired, sent, Scenery, Told0>>
 
 \* M-705
 Repair(replaced) ==
@@ -299,8 +304,8 @@ Repair(replaced) ==
     /\ repaired' = TRUE
     /\ IF replaced
        THEN messages' = messages + 1 /\ generation' = generation + 1 /\ GoOn(<<"begin">>)
-       ELSE UNCHANGED <<messages, generation>> /\ GoOn(<<"raise">>)
-    /\ UNCHANGED <<aborted, step, headed, head, context, prompt, left, attempt, Scenery, Told0>>
+       ELSE UNCHANGED <<messages, generation>> /\ Raise("recovery")
+    /\ UNCHANGED <<sent, aborted, step, headed, head, context, prompt, left, attempt, Scenery, Told0>>
 
 Raises ==
     \/ Is("raise")
@@ -313,7 +318,7 @@ Leave ==
     /\ Park(<<>>)
     /\ derived' = 0 /\ config' = Options /\ marks' = <<>> /\ window' = 0 /\ bound' = 0
     /\ headed' = Headed
-    /\ UNCHANGED <<aborted, step, log, left, repaired, Scenery, Told0>>
+    /\ UNCHANGED <<aborted, step, log, left, repaired, sent, Scenery, Told0>>
 
 (***************************************************************************)
 (* The surroundings.                                                       *)
@@ -331,6 +336,7 @@ Open(how) ==
     /\ tools' = IF how = "tools" THEN (IF tools = "t1" THEN "t2" ELSE "t1") ELSE tools
     /\ headed' = (headed /\ how # "resumed")
     /\ repaired' = (repaired /\ how # "resumed")
+    /\ sent' = IF how = "resumed" THEN -1 ELSE sent
     /\ aborted' = FALSE
     /\ step' = step + 1
     /\ messages' = messages + 1
@@ -344,7 +350,7 @@ Abort ==
     /\ label' = <<"abort">>
     /\ Spends("cancels")
     /\ aborted' = TRUE
-    /\ UNCHANGED <<step, headed, log, attempt, repaired, point, frame, listening, Scenery, Told0>>
+    /\ UNCHANGED <<step, headed, log, attempt, repaired, sent, point, frame, listening, Scenery, Told0>>
 
 Routed(provider, r) ==
     LET others == SelectSeq(routes, LAMBDA one : one[1] # provider)
@@ -368,7 +374,7 @@ AddAdapter(provider) ==
     /\ Spends("adapters")
     /\ routes' = Routed(provider, 3)
     /\ fresh' = FALSE
-    /\ UNCHANGED <<aborted, step, headed, log, attempt, repaired, point, frame, listening, system, tools, Told0>>
+    /\ UNCHANGED <<aborted, step, headed, log, attempt, repaired, sent, point, frame, listening, system, tools, Told0>>
 
 Touch(how) ==
     /\ Outside /\ point # <<>>
@@ -387,7 +393,7 @@ Init ==
     /\ left = [steps |-> Steps, changes |-> Changes, resumes |-> Resumes, listeners |-> Listeners, adapters |-> Adapters,
                touches |-> Touches, failures |-> Failures, cancels |-> Cancels, refusals |-> Refusals, faults |-> Faults]
     /\ derived = 0 /\ config = Options /\ marks = <<>> /\ window = 0 /\ bound = 0
-    /\ repaired = FALSE /\ isHeaded = FALSE /\ isTold = FALSE /\ fresh = TRUE /\ point = <<>> /\ frame = <<>> /\ listening = FALSE
+    /\ repaired = FALSE /\ sent = -1 /\ isHeaded = FALSE /\ isTold = FALSE /\ fresh = TRUE /\ point = <<>> /\ frame = <<>> /\ listening = FALSE
     /\ label = <<>>
 
 Attempt ==

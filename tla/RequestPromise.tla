@@ -39,6 +39,7 @@ SendsWhatIsThere ==
   /\ Waits("chunk") /\ point[3] = "unsent"
   /\ label' = <<"send", Server, config, messages, system, tools>>
   /\ Park(<<"chunk", FALSE, IF Server = 0 THEN "alone" ELSE "served">>)
+  /\ sent' = generation
   /\ UNCHANGED <<aborted, step, headed, log, left, attempt, repaired, Scenery, Told0>>
 HastySpec == HeardInit /\ [][(SendsWhatIsThere \/ (Next /\ label'[1] # "send")) /\ Hear(label')]_watchedVars
 

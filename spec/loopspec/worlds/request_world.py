@@ -154,7 +154,7 @@ class Own(NamedTuple):
     """The messages, as they were derived (format 0)."""
     proposal: Settings = ("", "", "", 0)
     plan: tuple[Head, bool, tuple[str, str, int] | None] | None = None
-    """The header, whether it starts a series, and the context that is due."""
+    """The header, whether it starts a series, and the context that is due, until it is recorded."""
     last_generation: int = -1
     """The surface's generation at the last request; -1 before the first."""
     failure: str = ""
@@ -293,8 +293,8 @@ class RequestWorld:
         if move.verb != "append":
             yield from self._announced(after, move.verb, move.effect)
             return
-        payload, log = self._record(scene, move.effect)
-        yield ("append", *payload), after._replace(log=log), ""
+        payload, log, own = self._record(scene, move.effect)
+        yield ("append", *payload), after._replace(log=log, own=own), ""
         refusal = STEPS.refuse(scene.loop)
         yield ("refuse", *payload), scene._replace(loop=refusal.config), "refusals"
 
@@ -311,8 +311,8 @@ class RequestWorld:
             after = after._replace(own=own, call=calls.NEW)
         yield (verb, *effect), after, ""
 
-    def _record(self, scene: Scene, effect: Effect) -> tuple[Effect, Log]:
-        """The payload of a record, and the log with it."""
+    def _record(self, scene: Scene, effect: Effect) -> tuple[Effect, Log, Own]:
+        """The payload of a record; the log with it, and what the loop still has to know of its attempt then."""
         log, own, name = scene.log, scene.own, effect[0]
         if name == "request/header":
             assert own.plan is not None
@@ -321,17 +321,17 @@ class RequestWorld:
             reason = requests.header_reason(
                 logged, as_header(head), first_of_instance=not effect[1], starts_series=series
             )
-            return (name, str(reason), *head), log._replace(head=head)
+            return (name, str(reason), *head), log._replace(head=head), own
         if name == "request/context":
             assert own.plan is not None
-            context = own.plan[2]
+            head, series, context = own.plan
             assert context is not None
-            return (name, *context), log._replace(context=context)
+            return (name, *context), log._replace(context=context), own._replace(plan=(head, series, None))
         if name == "system/message":
-            return (name, scene.system), log._replace(prompt=scene.system, messages=log.messages + 1)
+            return (name, scene.system), log._replace(prompt=scene.system, messages=log.messages + 1), own
         if name in ("user/message", "assistant/message"):
-            return effect, log._replace(messages=log.messages + 1)
-        return effect, log
+            return effect, log._replace(messages=log.messages + 1), own
+        return effect, log, own
 
     # -- answers
 
@@ -364,6 +364,8 @@ class RequestWorld:
             (("", model, effort, cap), "listeners"),
         )
         for settings, price in chosen:
+            if price and settings == scene.own.proposal:  # that is no choice
+                continue
             if requests.route_refusal("main", as_config(settings)) is not None:
                 loop = STEPS.resume(scene.loop, ("throws",))
                 yield ("answer", "request", "throws"), scene._replace(loop=loop), price
@@ -453,11 +455,13 @@ class RequestWorld:
 
     def _recovery(self, scene: Scene, point: Effect) -> Iterator[Offer]:
         """Nobody helps; a retry; or compaction, which makes the history smaller and may then ask for a retry."""
+        log, aborted = scene.log, scene.loop.core.signal != attempt.LIVE
+        failure, own = scene.own.failure, scene.own._replace(failure="")
+        scene = scene._replace(own=own)
         yield self._answered(scene, point, ("none",))
-        own, log, aborted = scene.own, scene.log, scene.loop.core.signal != attempt.LIVE
-        if own.failure == "SERVER":
+        if failure == "SERVER":
             yield self._answered(scene, point, ("retry",))
-        elif compaction.may_repair(own.failure, own.repairs, aborted, compaction.Settings()):
+        elif compaction.may_repair(failure, own.repairs, aborted, compaction.Settings()):
             for replaced in (False, True):
                 smaller = log._replace(messages=log.messages + replaced, generation=log.generation + replaced)
                 again = compaction.repaired(log.generation, smaller.generation, aborted)

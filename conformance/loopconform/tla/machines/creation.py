@@ -12,18 +12,33 @@ from typing import Any
 from loopconform.tla.machines.shared import constants_of, core, left_named, prose
 from loopconform.tla.subjects import Subject
 from loopconform.tla.values import Value, from_python
-from loopspec.kernel.machine import Config
+from loopspec.kernel.machine import Config, Operation
 from loopspec.kernel.system import Label
 from loopspec.profile import Law
 from loopspec.properties.creation_explorations import PLANS
-from loopspec.transaction import Creation
+from loopspec.transaction import Creation, Numbers
 from loopspec.worlds.creation_past import Past, Small
-from loopspec.worlds.creation_world import BUDGETS, Choices, CreationWorld, bound
-from loopspec.worlds.world import Bound, Left, Node
+from loopspec.worlds.creation_world import BUDGETS, Choices, CreationEnvironment, CreationWorld, bound
+from loopspec.worlds.world import Bound, Left, Node, Price
+
+
+class LateWakes(CreationEnvironment):
+    """The same surroundings; without a memory of the dead, they wake an agent that is about to go (N-7)."""
+
+    def requests(self, core: Creation, ended: Numbers) -> Iterator[tuple[Operation, Price]]:
+        """Aborts and requests for a teardown, and wakes of agents that were drained for their disposal."""
+        yield from super().requests(core, ended)
+        for t in core.members:
+            if t.driver == "drained":
+                yield ("wake", t.number), ("wakes", "stale")
 
 
 class SmallSteps(CreationWorld):
     """The same world in its smallest steps, without a memory."""
+
+    def __init__(self, law: Law, choices: Choices, limits: Bound) -> None:
+        super().__init__(law, choices, limits)
+        self.environment = LateWakes(choices)
 
     def moves(self, node: Node) -> Iterator[tuple[Label, Node]]:
         """Every small step is a move."""
@@ -54,9 +69,8 @@ CHOSEN: dict[str, tuple[Choices, Bound]] = {
     "one": ONE,
     "two": TWO,
     "loaded": LOADED,
-    **{name: (plan.choices, plan.bound) for name, plan in PLANS.items() if name != "observed"},
+    **{name: (plan.choices, plan.bound) for name, plan in PLANS.items()},
 }
-"""`observed` is left out: the model has no cancel that the log refuses (L-DSP-4), and no other bound leads to one."""
 
 
 def _system(law: Law, name: str) -> Any:
@@ -96,7 +110,8 @@ SUBJECT = Subject(
             "caller's abort alone does not). `cancelled`: the agent was cancelled with cause `disposed`. `scope`: "
             '`"none"`, `"open"`, `"unwinding"`, `"gone"`. `driver`: `"absent"` (not built), `"shut"` (not started), '
             '`"latched"` (a wake is kept for the start), `"idle"`, `"busy"`, `"hung"` (never idle again), `"drained"` '
-            '(idle for good). `awaits`: what the running activity waits for, `<<"agent", n>>`, `<<"fiber", f>>` or '
+            '(idle for good), `"loose"` (its cancel was refused, and nobody follows it any more). '
+            '`awaits`: what the running activity waits for, `<<"agent", n>>`, `<<"fiber", f>>` or '
             '`<<>>`. `public`: `"pending"`, `"resolved"`, `"rejected"`. `gone`: the teardown has settled.',
             "",
             "C-ABT-3",
@@ -134,6 +149,7 @@ SUBJECT = Subject(
         "every_owner_joins",
         "provider_keeps_order",
         "detaches_are_unconditional",
+        "disposal_outlives_refusal",
         "closing_wake_is_refused_whole",
         "disposed_agent_is_silent",
         "start_notice_is_contained",
