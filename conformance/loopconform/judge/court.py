@@ -12,6 +12,7 @@ from loopconform.judge.jury import Jury
 from loopconform.judge.logged import LoggedJudge
 from loopconform.judge.moves import with_settings
 from loopconform.judge.points import Block, Book
+from loopconform.judge.sealing import SealingJudge
 from loopconform.judge.storage import Start, Storage
 from loopconform.judge.verdict import Fault, Found, Undecided
 from loopconform.protocol.replies import (
@@ -291,14 +292,15 @@ class Court:
         """Who follows an agent: from an empty log, from a copy of another's, or from what is stored (C-RES-11)."""
         op = self.creation.origin(agent, attempt)
         kind = getattr(op, "op", "create")
+        judge = LoggedJudge if self.book.opening.slice is None else SealingJudge
         if kind == "fork":
-            return LoggedJudge(self.book, self.law, agent, self.machine, self._forks[agent])
+            return judge(self.book, self.law, agent, self.machine, self._forks[agent])
         if kind != "resume":
-            return LoggedJudge(self.book, self.law, agent, self.machine)
+            return judge(self.book, self.law, agent, self.machine)
         starts = self.storage.resumed(agent)
         if not starts:
             raise Undecided(f"the log of {agent!r} holds what was told to nobody")
-        judges = [LoggedJudge(self.book, self.law, agent, self.machine, start) for start in starts]
+        judges = [judge(self.book, self.law, agent, self.machine, start) for start in starts]
         return judges[0] if len(judges) == 1 else Jury(judges)
 
     def _begin(self, agent: str, attempt: str = "") -> LoggedJudge | Jury:
@@ -347,7 +349,7 @@ class Court:
             self.loops[op.agent].read(reply)
         if op.op == "unload" and op.fiber == "agents":
             for judge in self.loops.values():
-                judge.moves.closing = True
+                judge.close()
         self.creation.ended(reply)
 
     def _asked(self, reply: Any, what: str) -> Any:

@@ -14,10 +14,14 @@ class Jury:
     def __init__(self, judges: list[LoggedJudge]) -> None:
         """`judges`: at least one; the fault of the first is told when all of them have one."""
         self._judges = judges
-        first = judges[0]
-        self.moves, self.jobs = first.moves, first.jobs
+        self.jobs = judges[0].jobs
         for judge in judges[1:]:
-            judge.moves, judge.jobs = self.moves, self.jobs
+            judge.jobs = self.jobs
+
+    @property
+    def moves(self) -> Any:
+        """Those of the first judge."""
+        return self._judges[0].moves
 
     @property
     def chronicle(self) -> Any:

@@ -29,9 +29,14 @@ class LoggedMoves(Moves):
         if not self._owes_request(point):
             yield from super()._answers(point)
             return
-        yield REQUEST, point._replace(facts=point.facts._replace(asked=True))
+        facts = point.facts._replace(asked=True, generation=self._generation())
+        yield REQUEST, point._replace(facts=facts)
         if aborted(point.loop.driver.core):
             yield from super()._answers(point)
+
+    def _generation(self) -> int:
+        """The generation of the surface that a request shows, where anybody rewrites it."""
+        return 0
 
     def _owes_request(self, point: Point) -> bool:
         """AW5  The first wait for a chunk covers the dispatch of the request."""
@@ -87,6 +92,10 @@ class LoggedJudge(LoopJudge):
 
     def _fault(self, points: Any, reply: Any, clause: str, reason: str) -> Found:
         return explain.found(self, points, reply, clause, reason)
+
+    def close(self) -> None:
+        """C-INI-7  The initiator scope is closing: no driver starts any more."""
+        self.moves.closing = True
 
     def publish(self, published: bool) -> None:
         """See `LoopJudge`. What was done to an agent before its publication is in no record (C-SET-7)."""

@@ -7,6 +7,7 @@ A label is what an adapter must report when the move is made; an empty one belon
 | `("record", effect)` | `record` |
 | `("live", effect)` | `live` |
 | `("foreign", type)` | a `record` that an operation appended |
+| `("entry", entry)` | a `record` that the slice policy appended |
 | `("end", request, op, result)` | `returned` or `raised` |
 """
 
@@ -358,12 +359,16 @@ class Moves:
                 model=outcome.model if kind == "config" else model, chunk="", stream=(), sources=(), mode=""
             )
         elif name == "prepare":
-            changed = facts.logged != (facts.model, facts.listed)
+            changed = facts.logged != (facts.model, facts.listed) or self._starts_series(point)
             systems = int(core.law.session_format == 4 and not facts.prompted)
             answer = ("prepared", changed, facts.context != facts.model, systems)
         elif name == "recovery":
             answer = ("retry",) if kind == "retry" else ("none",)
         yield HIDDEN, self._answered(point._replace(facts=facts), answer, index)
+
+    def _starts_series(self, point: Point) -> bool:
+        """S-REQ-21  Nobody here rewrites what a model has been shown."""
+        return False
 
     def _pulled(self, point: Point, outcome: Any, index: int) -> Point:
         """A pull of the stream came back: with a chunk, with its end, or with an error."""
@@ -504,7 +509,7 @@ def _end_of_stream(facts: Facts) -> tuple[Answer, Facts]:
         return ("throws", visible), facts
     calls = tuple((str(block["id"]), str(block["name"])) for block in stream.tool_calls(settlement.content))
     finish = "max-tokens" if settlement.finish["kind"] == "max-tokens" else "stop"
-    after = facts._replace(calls=calls, started=(), barred=(), concluding=(), contexts=())
+    after = facts._replace(calls=calls, recalled=(), started=(), barred=(), concluding=(), contexts=())
     return ("end", finish, bool(calls), visible), after
 
 

@@ -11,6 +11,7 @@ from loopconform.protocol.requests import Open, Plan, Release, Veto
 from loopspec import stream
 from loopspec.kernel.machine import Effect
 from loopspec.loop import Loop
+from loopspec.tape.recall import RECALL_TOOLS
 
 Place = tuple[str, str]
 """A gate and its key."""
@@ -39,6 +40,14 @@ class Facts(NamedTuple):
     """Model and tools of the last header."""
     context: str = ""
     """The model of the last context record."""
+    owed: tuple[Any, ...] = ()
+    """Entries of the tape that are planned and not appended yet."""
+    decided: tuple[Any, ...] = ()
+    """Which await point is answered behind them, and how."""
+    recalled: tuple[tuple[int, str], ...] = ()
+    """The page that each call of a recall tool gets."""
+    generation: int | None = None
+    """The generation of the surface that the last request of this driver has shown."""
     asked: bool = False
     """The request of this attempt has been told."""
     prompted: bool = False
@@ -146,7 +155,9 @@ class Book:
 
     def facts(self) -> Facts:
         """What holds when the world opens."""
-        tools = tuple(sorted((tool.name, tool.parallel) for tool in self.opening.tools))
+        own = [(tool.name, tool.parallel) for tool in self.opening.tools]
+        recall = [] if self.opening.slice is None else [(name, True) for name in RECALL_TOOLS]
+        tools = tuple(sorted((*own, *recall)))
         return Facts(tools=tools, cap=self.opening.cap)
 
 

@@ -38,6 +38,7 @@ def hello(id: int, only: str | None = None) -> HelloReply:
         events=LIVE_EVENTS,
         vetoes=True,
         storage=True,
+        slice=True,
     )
 
 

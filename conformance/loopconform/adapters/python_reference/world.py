@@ -17,6 +17,7 @@ from loopharness.agents import Meta
 from loopharness.frozen import FrozenDict, freeze, thaw
 from loopharness.harness import Harness
 from loopharness.signal import AbortController, Signal
+from loopharness.slice import install
 from loopharness.tools.registry import define_tool
 
 OPTIONS = AgentOptions(provider="mock", model="m1")
@@ -71,6 +72,8 @@ class World:
         if storage is not None:
             storage.gates = self.gates
         self._watched: dict[str, Signal] = {}
+        if opening.slice is not None:
+            install(harness, opening.slice)  # before our hooks, which are downstream of it
         self._hook()
         harness.settings.max_parallel_tool_calls = opening.cap
         for tool in opening.tools:
