@@ -7,7 +7,7 @@ from itertools import chain, product
 from typing import Any, NamedTuple
 
 from loopconform.cli import version
-from loopconform.grid import creations, resumes, scenarios
+from loopconform.grid import creations, resumes, scenarios, tapes
 from loopconform.grid.logs import told
 from loopconform.grid.places import places
 from loopconform.grid.programs import Place, program
@@ -117,14 +117,16 @@ class Generator:
         started = next(at for at, event in enumerate(events) if event["type"] == "tool/call")
         yield from self.run([_resumes(resumes.stories(events[: started + 1]))])
         for one in resumes.programs(self.player, _shell):
-            yield self._told(one)
+            yield self._told(one, "resume")
+        for one in tapes.programs(self.player, _shell):
+            yield self._told(one, "tape")
 
-    def _told(self, one: Told) -> Kept | Dropped:
+    def _told(self, one: Told, area: Area) -> Kept | Dropped:
         """A program that was written for its clauses: it has to pass under every law that it is for."""
         case = Case(
             id=one.id,
             title=one.title,
-            area="resume",
+            area=area,
             clauses=one.clauses,
             profiles=one.profiles,
             spec=version(),

@@ -38,10 +38,10 @@ def told(player: Player, story: Scenario, shell: Any) -> list[Json]:
     result = player.play(shell(program(story, Place("after"), (), False)), "seed", until=hear)
     if result.verdict != "PASS":
         raise ValueError(f"the story {story.name!r} does not pass by itself: {result.reason}")
-    return [_renamed(event) for event in events]
+    return [renamed(event) for event in events]
 
 
-def _renamed(event: Json) -> Json:
+def renamed(event: Json) -> Json:
     """Message ids of the suite are short; what the harness minted is named after its place in the log."""
     message = event["data"].get("message") if isinstance(event["data"], dict) else None
     if not isinstance(message, dict) or not isinstance(message.get("id"), str) or event["type"] == "user/message":
