@@ -9,8 +9,10 @@ from tests.spec import mutation
 from tests.spec.mutation import Mutant
 
 from loopspec import attempt, driver, inbox
+from loopspec.worlds import driver_world
 from loopspec.worlds.driver_world import bound
 
+WORLD = driver_world
 BOUNDS = {
     "one": bound("one", messages=1, cancel_user=1, turns=2, faults=1, calls=1),
     "none": bound("none", messages=1, cancel_user=1, turns=2, calls=1),

@@ -9,8 +9,10 @@ from tests.spec import mutation
 from tests.spec.mutation import Mutant
 
 from loopspec import inbox
+from loopspec.worlds import inbox_world
 from loopspec.worlds.inbox_world import bound
 
+WORLD = inbox_world
 BOUNDS = {
     "flat": bound("flat", depth=0, messages=2, edits=1, takes=1, refusals=1),
     "nested": bound("nested", depth=1, messages=2, edits=1, takes=0),

@@ -9,8 +9,10 @@ from tests.spec import mutation
 from tests.spec.mutation import Mutant
 
 from loopspec import retry
+from loopspec.worlds import retry_world
 from loopspec.worlds.retry_world import CHAINS, bound
 
+WORLD = retry_world
 BOUNDS = {
     "one": bound("one", failures=1, steps=1, cancels=1, ends=1, refusals=1),
     "two": bound("two", depth=1, failures=2, steps=2, ends=1, doubles=1),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pytest
+from tests.spec.mutants_scheduler import EQUIVALENT, MUTANTS, ORDER, Mutant
 from tests.spec.scheduler_runs import broken, digest_of, graph_of_machine
 
-from loopconform.mutants.named import entries
 from loopspec.kernel.budget import Bounded
 from loopspec.kernel.claims import Step, Verdict
 from loopspec.kernel.explore import explore
@@ -15,42 +13,7 @@ from loopspec.kernel.liveness import Fairness, LeadsTo, check_leads_to
 from loopspec.profile import Profile, law
 from loopspec.properties.scheduler import Node, is_final, safety
 from loopspec.worlds.scheduler_past import STORY
-from loopspec.worlds.scheduler_world import EVERYTHING, Freedom, Scene, Scheduling, cost
-
-ORDER = Freedom(calls=3, caps=(1, 2), prepare=("dispatch", "final-result"), body=("success",))
-RESULTS = EVERYTHING
-
-
-class Mutant(NamedTuple):
-    """A fault, the text that becomes another, the claim that kills it, and where to look."""
-
-    fault: str
-    original: str
-    replacement: str
-    claim: str
-    freedom: Freedom = ORDER
-    profile: Profile = "seed"
-
-
-WHERE = {
-    "order": ORDER,
-    "results": RESULTS,
-    "cap of three": ORDER._replace(caps=(3,)),
-    "denials": RESULTS._replace(prepare=("dispatch", "post-result")),
-}
-"""The worlds that `conformance/mutants/scheduler.yaml` names."""
-
-MUTANTS = tuple(
-    Mutant(
-        entry["name"],
-        entry["old"],
-        entry["new"],
-        entry["breaks"],
-        WHERE[entry.get("where", "order")],
-        entry.get("profile", "seed"),
-    )
-    for entry in entries("scheduler")
-)
+from loopspec.worlds.scheduler_world import Scene, Scheduling, cost
 
 
 def killed(mutant: Mutant) -> bool:
@@ -101,22 +64,6 @@ def test_the_machine_itself_passes_where_the_mutants_fail(profile: Profile) -> N
     found = explore(bounded, invariants=invariants, steps=steps, is_final=is_final)
     assert found.verdict is Verdict.PASS, found.violations
     assert ends_everywhere(Scheduling(rules, ORDER))
-
-
-EQUIVALENT = (
-    (
-        "looks for the failure before the answer: the first failure wins anyway",
-        '    if answer[0] == "throws":\n        return go(s, ("fail", ("prepare", call)))\n'
-        '    if s.failure:\n        return go(s, ("drain",))\n',
-        '    if s.failure:\n        return go(s, ("drain",))\n'
-        '    if answer[0] == "throws":\n        return go(s, ("fail", ("prepare", call)))\n',
-    ),
-    (
-        "asks about the group as well: where the batch has nothing left, neither has its last group",
-        'if s.next > s.calls:\n        return go(s, ("end",))\n    return park(s, ("classify"',
-        'if s.next > s.last and s.next > s.calls:\n        return go(s, ("end",))\n    return park(s, ("classify"',
-    ),
-)
 
 
 @pytest.mark.parametrize(("why", "original", "replacement"), EQUIVALENT)
