@@ -71,7 +71,8 @@ CALLS: dict[str, tuple[str, Json, tuple[str, ...]]] = {
     "step-none": ("recall_step", {"turn": "1", "step": "2"}, ("RC-28",)),
     "result": ("expand_result", {"turn": 1, "step": 1}, ("RC-34", "RC-35")),
     "result-lines": ("expand_result", {"turn": 1, "step": 1, "lines": "1-1"}, ("RC-36",)),
-    "result-stale": ("expand_result", {"seq": 1, "formatVersion": 3}, ("RC-02", "RC-31", "RE-52")),
+    "result-stale": ("expand_result", {"seq": 10, "formatVersion": 3}, ("RC-02", "RC-31", "RE-52")),
+    "result-seq": ("expand_result", {"seq": 10, "formatVersion": 4}, ("RC-02", "RC-32", "RC-35")),
 }
 """Calls of the recall tools, behind a turn with a tool call."""
 
@@ -82,12 +83,14 @@ ORDER = ("TP-30", "TP-32", "PX-2", "PX-4")
 def programs(player: Player, shell: Callable[[Sequence[Any]], Any]) -> Iterator[Told]:
     """Every program of this grid."""
     for name, turn in TURNS.items():
-        yield _told(name, turn.title, (*ORDER, *turn.clauses), (name,))
+        yield _told(f"turns/{name}", turn.title, (*ORDER, *turn.clauses), (name,))
     for first, second in product(PAIRS, repeat=2):
         title = f"{TURNS[first].title}, then {TURNS[second].title}"
-        yield _told(f"{first}-then-{second}", title, (*ORDER, "TP-14", "PX-5", "INV-06"), (first, second))
+        yield _told(f"pairs/{first}-then-{second}", title, (*ORDER, "TP-14", "PX-5", "INV-06"), (first, second))
     for name, (settings, clauses) in SETTINGS.items():
-        yield _told(name, f"{name}, over three turns", (*ORDER, *clauses), ("tool", "text", "pair"), settings)
+        yield _told(
+            f"settings/{name}", f"{name}, over three turns", (*ORDER, *clauses), ("tool", "text", "pair"), settings
+        )
     for name, (tool, arguments, clauses) in CALLS.items():
         call = _do_turn(2, _call(tool, arguments))
         requests = (*_begun({}), *_turn(1, "tool"), *call, *_turn(3, "text"), _log())
@@ -100,7 +103,7 @@ def _others() -> Iterator[Told]:
     """Refused entries, imitations, forks and ends in between."""
     veto: Json = {"verb": "veto", "record": "user/message"}
     refused = (*_begun({}), *_turn(1, "tool"), veto, *_turn(2, "text"), *_turn(3, "text"), _log())
-    yield Told("tape/entry-refused", "an entry is refused", ("TP-34", "RE-65"), PROFILES, _valid(refused))
+    yield Told("tape/beside/entry-refused", "an entry is refused", ("TP-34", "RE-65"), PROFILES, _valid(refused))
     between = (
         *_begun({}),
         *_turn(1, "tool"),
@@ -109,20 +112,28 @@ def _others() -> Iterator[Told]:
         *_turn(2, "text"),
         _log(),
     )
-    yield Told("tape/injected", "a message beside the next prompt", (*ORDER, "RE-12"), PROFILES, _valid(between))
+    yield Told("tape/beside/injected", "a message beside the next prompt", (*ORDER, "RE-12"), PROFILES, _valid(between))
     early = _react("agent/inbox/claimed", {"op": "cancel"})
     cancelled = (*_begun({}), *_turn(1, "tool"), early, *_turn(2, "text"), *_turn(3, "text"), _log())
-    yield Told("tape/cancel-early", "a cancel before the step", ("RE-03", "INV-17"), PROFILES, _valid(cancelled))
+    yield Told("tape/beside/cancel-early", "a cancel before the step", ("RE-03", "INV-17"), PROFILES, _valid(cancelled))
+    waiting = (*_begun({}, hold=[{"gate": "pre-step"}]), *_turn(1, "tool"), *(_LET_GO * 2), *_turn(2, "text"))
+    cancelled = (*waiting, _do({"op": "cancel"}), *_LET_GO, *_turn(3, "text"), *_LET_GO, _log())
+    title = "a cancel while the decision is awaited"
+    yield Told("tape/beside/cancel-in-decision", title, ("RE-03", "INV-17", "TP-08"), PROFILES, _valid(cancelled))
     late = ({"verb": "plan", "gate": "request", "outcome": {"kind": "throws"}},)
     thrown = (*_begun({}), *_turn(1, "tool"), *late, *_turn(2, "text"), *_turn(3, "text"), _log())
-    yield Told("tape/fails-behind-seal", "a failure behind the seal", ("RE-04", "TP-33"), PROFILES, _valid(thrown))
+    yield Told(
+        "tape/beside/fails-behind-seal", "a failure behind the seal", ("RE-04", "TP-33"), PROFILES, _valid(thrown)
+    )
     retried = (*finish("error"), plan("request-error", "retry"))
     again = (*_begun({}), *_turn(1, "tool"), *_do_turn(2, retried), _log())
-    yield Told("tape/retried", "another attempt of a sealed step", ("RE-60", "PX-1", "INV-07"), PROFILES, _valid(again))
+    yield Told(
+        "tape/beside/retried", "another attempt of a sealed step", ("RE-60", "PX-1", "INV-07"), PROFILES, _valid(again)
+    )
     child = (_do({"op": "followup", "agent": "c", "message": "m3"}), SETTLE, _do({"op": "log", "agent": "c"}))
     fork = (_do({"op": "fork", "agent": "c", "source": "a"}), SETTLE)
     forked = (*_begun({}, storage=True), *_turn(1, "tool"), *_turn(2, "text"), *fork, *child)
-    yield Told("tape/forked", "a fork keeps its entries", ("RE-66", "TP-45"), PROFILES, _valid(forked))
+    yield Told("tape/beside/forked", "a fork keeps its entries", ("RE-66", "TP-45"), PROFILES, _valid(forked))
 
 
 def _crashes(player: Player, shell: Callable[[Sequence[Any]], Any]) -> Iterator[Told]:
@@ -150,9 +161,10 @@ def _crashes(player: Player, shell: Callable[[Sequence[Any]], Any]) -> Iterator[
             )
             title = f"a log that ends with record {cut.length}, {cut.last}, taken up again"
             clauses = ("TP-45", "INV-22", "RE-01", "RE-02")
-            yield Told(f"tape/cut-{cut.length}", title, clauses, PROFILES, _valid(requests))
+            yield Told(f"tape/crash/cut-{cut.length}", title, clauses, PROFILES, _valid(requests))
 
 
+_LET_GO: tuple[Json, ...] = ({"verb": "release", "gate": "pre-step", "outcome": {"kind": "done"}}, SETTLE)
 PROFILES: Any = ("seed", "dsh-0.1.7")
 
 

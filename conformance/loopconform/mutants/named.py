@@ -13,7 +13,7 @@ from loopconform.mutants import systematic
 from loopconform.mutants.patch import Fault
 
 HOME = Path(__file__).parents[2] / "mutants"
-FILES = ("loops", "driver", "inbox", "scheduler", "creation")
+FILES = ("loops", "driver", "inbox", "scheduler", "creation", "stored", "tape")
 
 
 @cache

@@ -44,7 +44,7 @@ def reasons() -> Mapping[str, str]:
 
 def own(case: Case) -> bool:
     """A case that somebody has written, not the grid."""
-    return case.id.split("/")[0] not in ("loop", "life")
+    return case.id.split("/")[0] not in ("loop", "life", "taken", "resume", "tape")
 
 
 def differences(faults: Sequence[Fault], cases: Mapping[str, Case], told: Told) -> dict[str, list[str]]:
