@@ -9,6 +9,7 @@ from loopharness.agent import AgentOptions
 from loopharness.frozen import FrozenDict, NotJsonError, freeze
 from loopharness.session import Session
 from loopharness.store.resume import begun, forked
+from loopspec.log import seed
 from loopspec.log.types import Dialect
 from loopspec.surface import SurfaceError
 from loopspec.values import SAFE_INTEGER
@@ -16,7 +17,6 @@ from loopspec.values import SAFE_INTEGER
 __all__ = ["fresh", "options", "seed_events"]
 
 META: Final = ("cwd", "parentSession", "seedLength", "origin", "delegationDepth", "agentPreset")
-ENVELOPE: Final = frozenset(("type", "seq", "time", "data", "surfaceOp", "sourceEventSeqs", "ignorable"))
 OPTIONS: Final = {"provider": "provider", "model": "model", "maxTokens": "max_tokens"}
 
 
@@ -32,7 +32,7 @@ def options(given: AgentOptions | Mapping[str, Any] | None) -> AgentOptions:
 def fresh(
     id: str,
     meta: Mapping[str, Any],
-    seed: Iterable[Mapping[str, Any]] | None,
+    given: Iterable[Mapping[str, Any]] | None,
     version: int,
     now: Callable[[], int],
 ) -> Session:
@@ -42,15 +42,15 @@ def fresh(
     marker says that what stands before it is inherited.
     """
     dialect: Dialect = "v4" if version == 4 else "v0"
-    header = _header(id, meta, version, now(), seed is not None)
-    if seed is None:
+    header = _header(id, meta, version, now(), given is not None)
+    if given is None:
         return Session(header, dialect=dialect, now=now)
-    events = seed_events(seed)
+    events = seed_events(given)
     prefix = forked(dialect, events) if dialect == "v4" else events
     try:
         session = Session(header, dialect=dialect, now=now, events=prefix)
     except SurfaceError as error:
-        raise ValueError(f"invalid seed event at index {_culprit(header, dialect, events)}: {error}") from error
+        raise ValueError(seed.refused(_culprit(header, dialect, events), error)) from error
     return begun(session) if dialect == "v0" else session
 
 
@@ -74,32 +74,19 @@ def _header(id: str, meta: Mapping[str, Any], version: int, created_at: int, see
     return {**row, **known, "delegationDepth": depth}
 
 
-def seed_events(seed: Iterable[Mapping[str, Any]]) -> tuple[FrozenDict, ...]:
+def seed_events(given: Iterable[Mapping[str, Any]]) -> tuple[FrozenDict, ...]:
     """The events of a seed, copied and frozen (C-FRK-7, C-FRK-8)."""
-    return tuple(_event(index, given) for index, given in enumerate(seed))
+    return tuple(_event(index, event) for index, event in enumerate(given))
 
 
 def _event(index: int, given: Mapping[str, Any]) -> FrozenDict:
     try:
         event = given if isinstance(given, FrozenDict) else freeze(dict(given))
     except (NotJsonError, TypeError, ValueError) as error:
-        raise TypeError(f"seed event at index {index} is not losslessly JSON-serializable") from error
-    seq, time = event.get("seq"), event.get("time")
-    whole = (
-        ENVELOPE.issuperset(event)
-        and isinstance(event.get("type"), str)
-        and "data" in event
-        and type(seq) is int
-        and 0 <= seq <= SAFE_INTEGER
-        and type(time) is int
-        and -SAFE_INTEGER <= time <= SAFE_INTEGER
-    )
-    if not whole:
-        raise ValueError(f"seed event at index {index} has an invalid event envelope")
-    if seq != index:
-        raise ValueError(
-            f"seed event at index {index} has seq {seq} (expected {index}); seed must be contiguous from 0"
-        )
+        raise TypeError(seed.not_json(index)) from error
+    wrong = seed.fault(index, event)
+    if wrong:
+        raise ValueError(wrong)
     return event
 
 
