@@ -87,6 +87,9 @@ Say(i, answer) == Answer(i, answer, Free)
 (* when it was): only then there was one.                                  *)
 Fails(i, answer) == Row.fails /\ Say(i, answer)
 
+(* A piece of a stream is a record, or a live event that may be told.      *)
+ChunksAreTold == ~StreamsAreEmbedded \/ "agent/assistant-stream" \in This.events
+
 Finishes == IF StreamsAreEmbedded THEN {"stop", "max-tokens", "failure"} ELSE {Row.finish}
 Calls    == IF Name = "assistant/message" THEN {Row.calls} ELSE BOOLEAN
 
@@ -102,7 +105,7 @@ AnswerAt(i) ==
                  Say(i, <<"prepared", changed, context, system>>)
             \/ Fails(i, <<"throws">>)
        [] point[1] = "chunk" ->
-            \/ ~StreamsAreEmbedded /\ Say(i, <<"chunk">>)
+            \/ ChunksAreTold /\ Say(i, <<"chunk">>)
             \/ \E finish \in Finishes, calls \in Calls, visible \in IF Aborted(core) THEN BOOLEAN ELSE {TRUE} :
                  Say(i, <<"end", finish, calls, visible>>)
             \/ \E visible \in BOOLEAN : Fails(i, <<"throws", visible>>)
@@ -120,17 +123,18 @@ DriverMoves ==
   /\ UNCHANGED <<on, sCalls, lane, sLeft>>
 
 -----------------------------------------------------------------------------
-(* The batch, with as many calls as the answer had.  Of what is hidden only *)
-(* that is tried which may matter: a body settles late unless its place is *)
-(* needed, a pool has as many places as were ever taken, and the machinery *)
-(* fails at most once, in a turn that came to a bad end.                   *)
+(* The batch, with as many calls as the answer had.  Of what is hidden     *)
+(* only that is tried which may matter: a body settles late unless its     *)
+(* place is needed, a pool has as many places as were ever taken, and the  *)
+(* machinery fails in a turn that came to a bad end, and then no more but  *)
+(* for records that are refused.                                           *)
 
 ForAnother == Name = "tool/result" /\ sFailure = <<>> /\ ~Stopped
 
 Useful ==
   /\ (label'[1] = "answer" /\ label'[2] = "body" /\ ForAnother) => label'[3] = Row.label[3]
   /\ (label'[1] = "answer" /\ label'[2] = "cap" /\ label'[3] = "cap") => label'[4] <= Row.room
-  /\ sLeft' # sLeft => Row.fails /\ sFailure = <<>>
+  /\ sLeft' # sLeft => Row.fails /\ (sFailure = <<>> \/ label'[1] = "refuse")
 
 LaneMoves ==
   \/ BatchBegins /\ label'[2] = Row.size

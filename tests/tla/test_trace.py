@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,18 @@ from click.testing import CliRunner
 from tests.logs.corpus import SHARED
 
 from loopconform.cli import main
-from loopconform.commands.trace_check import traces_in
+from loopconform.commands.trace_check import followed_in, traces_in
+from loopconform.mutants import matrix
+from loopconform.protocol.requests import Do
 from loopconform.reader import ReadRow, read
+from loopconform.replays.traces import write
+from loopconform.runner.channel import InsideChannel
+from loopconform.runner.play import Player
 from loopconform.tla.follow import Verdict, check, printed_in, told
 from loopconform.tla.instances import TLA
 from loopconform.tla.tlc import read_run
-from loopconform.tla.trace import Trace, Unreadable, traces_of
+from loopconform.tla.trace import Row, Trace, Unreadable, traces_of
+from loopspec.log.state import OPAQUE_ID
 from loopspec.profile import law
 
 LOGS = Path(__file__).parents[1] / "logs" / "upstream-rc8"
@@ -130,15 +138,82 @@ def trace(rows: Rows, name: str = "x") -> Trace:
     return found
 
 
+CASES = (
+    "cancel/mid-stream", "inbox/replace-and-remove", "tools/contexts-and-conclusion", "tools/exclusive-barrier",
+    "tools/model-order", "turn/maintenance", "turn/refused-opening", "wake/latch",
+)  # fmt: skip
+"""Cases whose traces are followed in format 0."""
+
+LATER_CASES = ("tools/completed-result-refused", "tools/completed-last-completion-refused")
+"""Cases whose traces are followed in format 4."""
+
+
+def traces_of_cases(ids: tuple[str, ...], profile: str, place: Path) -> dict[str, list[Trace]]:
+    """The traces that the conformance runner writes of some cases, played on the reference, by case."""
+    cases = matrix.cases_by_id(set(ids))
+    player = Player(InsideChannel, 30.0)
+    found: dict[str, list[Trace]] = {}
+    try:
+        for id in ids:
+            result = player.play(cases[id], profile)
+            assert result.verdict == "PASS", result.reason
+            files = write(result, place)
+            found[id] = [trace for file in files for trace in followed_in(file, "dsh-0.1")[2]]
+    finally:
+        player.close()
+    return found
+
+
+def altered(trace: Trace, change: Callable[[list[Row]], list[Row]]) -> Trace:
+    """The trace with other rows."""
+    return replace(trace, rows=change(list(trace.rows)))
+
+
+def lacking(*label: Any) -> Callable[[list[Row]], list[Row]]:
+    """The rows without the first whose label begins like this."""
+
+    def changed(rows: list[Row]) -> list[Row]:
+        at = next(at for at, row in enumerate(rows) if row.label[: len(label)] == label)
+        return rows[:at] + rows[at + 1 :]
+
+    return changed
+
+
+def results_swapped(rows: list[Row]) -> list[Row]:
+    """The rows with the first two results in each other's place."""
+    one, other = [at for at, row in enumerate(rows) if row.label[1] == "tool/result"][:2]
+    rows[one], rows[other] = rows[other], rows[one]
+    return rows
+
+
+TRACE_FAULTS: dict[str, tuple[Callable[[list[Row]], list[Row]], tuple[Any, ...]]] = {
+    "results are swapped": (results_swapped, ("append", "tool/result", 2, "success")),
+    "a step is not closed": (lacking("append", "step/end"), ("append", "step/start", 1, 2)),
+    "a record is dropped": (lacking("append", "agent/inbox/spliced"), ("notify", "agent/inbox/inserted", 1)),
+    "an event is dropped": (lacking("notify", "agent/inbox/claimed"), ("append", "step/start", 1, 1)),
+}
+"""What is done to the trace of `tools/model-order`, and the row at which TLC is stuck."""
+
+
 @MODEL
 @pytest.mark.tlc
-def test_real_logs_are_behaviours_of_the_model() -> None:
-    """All of them, in one run of TLC."""
-    found = [one for file in REAL for one in traces_in(file)[1]]
-    assert len(found) > len(REAL)
-    verdicts = check(found, law("dsh-0.1"))
-    assert [told(one.trace.name, one) for one in verdicts if not one.accepted] == []
-    assert sum(one.explained for one in verdicts) == sum(len(one.rows) for one in found) > 500
+def test_real_logs_and_traces_of_cases_are_behaviours_of_the_model(tmp_path: Path) -> None:
+    """All of them, in one run of TLC, with some damaged ones among them."""
+    logs = [one for file in REAL for one in traces_in(file)[1]]
+    assert len(logs) > len(REAL)
+    cases = traces_of_cases(CASES, "dsh-0.1", tmp_path)
+    observed = [one for found in cases.values() for one in found]
+    assert all(one.rows and one.events for one in observed)
+    (order,) = cases["tools/model-order"]
+    broken = [altered(order, change) for change, _ in TRACE_FAULTS.values()]
+    found = [*logs, *observed]
+    verdicts = check([*found, *broken], law("dsh-0.1"))
+    whole, refused = verdicts[: len(found)], verdicts[len(found) :]
+    assert [told(one.trace.name, one) for one in whole if not one.accepted] == []
+    assert sum(one.explained for one in whole) == sum(len(one.rows) for one in found) > 700
+    for (name, (_, label)), verdict in zip(TRACE_FAULTS.items(), refused, strict=True):
+        assert verdict.row is not None, name
+        assert verdict.row.label == label, (name, verdict.row.label)
 
 
 @MODEL
@@ -227,6 +302,8 @@ def test_logs_that_the_harness_writes_in_format_4_are_behaviours_of_the_model(tm
         assert (version, len(traces)) == (4, 1), name
         found += traces
     hello = [row.value for row in read(tmp_path / "hello.jsonl") if isinstance(row, ReadRow) and row.value is not None]
+    cases = traces_of_cases(LATER_CASES, "seed", tmp_path)
+    found += [one for traces in cases.values() for one in traces]
     *whole, broken = check([*found, trace(without("assistant/message")(hello))], law("seed", 4))
     assert [told(one.trace.name, one) for one in whole if not one.accepted] == []
     assert sum(one.explained for one in whole) == sum(len(one.rows) for one in found) > 80
@@ -243,3 +320,57 @@ def test_logs_of_published_packages_in_format_4_are_behaviours_of_the_model() ->
     verdicts = check(found, law("seed", 4))
     assert [told(one.trace.name, one) for one in verdicts if not one.accepted] == []
     assert sum(one.explained for one in verdicts) > 150
+
+
+@pytest.mark.skipif(not SNAPSHOTS, reason=f"the corpus of logs in format 4 is not at {SHARED}; set LOOPSPEC_CORPUS")
+def test_snapshots_whose_messages_have_no_names_are_undecided() -> None:
+    """They are named, and not refused."""
+    unnamed = [file for file in SNAPSHOTS if '"id":"{{messageId}}"' in file.read_text()]
+    assert len(unnamed) == 3
+    result = CliRunner().invoke(main, ["trace-check", *map(str, unnamed)])
+    assert result.exit_code == 3
+    assert result.output.count("UNDETERMINED") == 3
+    assert result.output.count("no message can be told from another") == 3
+
+
+def test_messages_without_names_leave_a_log_undecided() -> None:
+    """The placeholder of a test's snapshot stands for every message id."""
+    text = json.dumps(rows_of(SIMPLE))
+    for id in {row["data"]["id"] for row in rows_of(SIMPLE) if row["type"] == "user/message"}:
+        text = text.replace(id, OPAQUE_ID)
+    (verdict,) = check([trace(json.loads(text))], law("dsh-0.1"))
+    assert (verdict.accepted, verdict.refused, verdict.row) == (False, False, None)
+    assert told("x", verdict) == [
+        f"UNDETERMINED x: its message ids are all the placeholder {OPAQUE_ID}, so no message can be told from another"
+    ]
+
+
+def test_agents_that_go_on_from_a_log_are_undecided(tmp_path: Path) -> None:
+    case = matrix.cases_by_id({"tools/model-order"})["tools/model-order"]
+    player = Player(InsideChannel, 30.0)
+    try:
+        result = player.play(case, "seed")
+    finally:
+        player.close()
+    restart = Do.model_validate({"verb": "do", "ops": [{"op": "restart"}]})
+    other = case.model_copy(update={"program": (*case.program, restart)})
+    (file,) = write(result._replace(case=other), tmp_path)
+    profile, version, (one,) = followed_in(file, "dsh-0.1")
+    assert (profile, version) == ("seed", 0)
+    assert one.undecided == "an agent goes on from a stored log, which the trace does not show"
+    (file,) = write(result._replace(transcript=result.transcript * 500), tmp_path)[:1]
+    assert "the transcript ends" in followed_in(file, "dsh-0.1")[2][0].undecided
+
+
+def test_the_runner_writes_traces(tmp_path: Path) -> None:
+    arguments = ["--adapter", "python-reference", "--case", "smoke/tool", "--traces", str(tmp_path / "x")]
+    done = CliRunner().invoke(main, ["conform", *arguments])
+    assert done.exit_code == 0, done.output
+    (file,) = (tmp_path / "x").iterdir()
+    assert file.name == "smoke.tool@seed.a1.jsonl"
+    _, _, (one,) = followed_in(file, "dsh-0.1")
+    assert {"agent/status", "agent/inbox/inserted", "agent/inbox/claimed"} <= one.events
+    file.write_text(file.read_text() + "{")
+    result = CliRunner().invoke(main, ["trace-check", str(tmp_path / "x")])
+    assert result.exit_code == 2
+    assert "is not JSON" in result.output

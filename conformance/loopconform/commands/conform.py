@@ -17,6 +17,7 @@ from loopconform.cli import version
 from loopconform.commands.conform_levels import commands
 from loopconform.commands.conform_replay import command as replay_command
 from loopconform.protocol.case import BadCase, Case, load_cases
+from loopconform.replays.traces import write as write_traces
 from loopconform.runner import report
 from loopconform.runner.channel import REFERENCE, opener
 from loopconform.runner.diagram import mermaid, program_text
@@ -70,6 +71,7 @@ _validate = click.option("--validate", is_flag=True, help="Show every message of
 @click.option("--jobs", "-j", type=click.IntRange(1), default=1, show_default=True, help="Adapters at a time.")
 @click.option("--format", "style", type=click.Choice(("text", "json", "junit", "sarif", "html")), default="text")
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report to FILE.")
+@click.option("--traces", type=click.Path(path_type=Path, file_okay=False), help="Write what each agent showed here.")
 @click.option("--shrink/--no-shrink", default=True, show_default=True, help="Look for the shortest failing program.")
 @_backend
 @_timeout
@@ -88,6 +90,7 @@ def command(
     jobs: int,
     style: str,
     output: Path | None,
+    traces: Path | None,
     shrink: bool,
     backend: Any,
     timeout: float,
@@ -119,6 +122,10 @@ def command(
         with _quiet():
             run = play_all(start, chosen, jobs, timeout, shrink, told, adapter)
     run = judged(run, declared)
+    if traces is not None:
+        traces.mkdir(parents=True, exist_ok=True)
+        for result in run.results:
+            write_traces(result, traces)
     _write(run, style, output)
     ctx.exit(run.exit_code())
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
 from loopconform.reader import ReadRow, read
+from loopconform.replays import traces as observed
 from loopconform.tla.follow import Failed, Verdict, check, told
 from loopconform.tla.tlc import Missing, Stopped
 from loopconform.tla.trace import Trace, Unreadable, traces_of
@@ -23,32 +24,33 @@ ACCEPTED, REFUSED, UNREADABLE, UNDETERMINED = 0, 1, 2, 3
     epilog="Exit codes: 0 every log is a behaviour of the model; 1 one is not; 2 one could not be read, TLC is "
     "missing, or wrong usage; 3 undecided, because TLC was stopped.",
 )
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--profile", type=click.Choice(PROFILES), default="dsh-0.1", show_default=True, help="Whose law.")
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--profile", type=click.Choice(PROFILES), default="dsh-0.1", show_default=True, help="Law of the logs.")
 @click.option("--depth", type=click.IntRange(0, 4), default=1, show_default=True, help="Calls within calls.")
 @click.option("--timeout", type=click.IntRange(1), default=600, show_default=True, help="Seconds for TLC.")
 @click.option("--jar", "other_jar", type=click.Path(exists=True, path_type=Path), help="Another tla2tools.jar.")
 def command(files: tuple[Path, ...], profile: Profile, depth: int, timeout: int, other_jar: Path | None) -> None:
-    """Follow FILES (session logs, JSONL or zstd) along the model; every record must be one that it can write.
+    """Follow FILES along the model: session logs (JSONL or zstd), or traces that `loopspec conform --traces` wrote.
 
-    All logs of one format are given to one run of TLC. On a refusal: the line, what was false of it, and the records
-    that were possible there.
+    Every record must be one that the model can write, and so every live event of a trace. A folder stands for the
+    `.jsonl` files in it. All logs of one law are given to one run of TLC. On a refusal: the line, what was false of
+    it, and what was possible there.
     """
     worst = ACCEPTED
-    by_format: dict[int, list[Trace]] = {}
-    for file in files:
+    by_law: dict[tuple[Profile, int], list[Trace]] = {}
+    for file in _files(files):
         try:
-            version, traces = traces_in(file)
+            whose, version, traces = followed_in(file, profile)
         except (Unreadable, OSError) as error:
             click.echo(f"UNREADABLE {file}: {error}")
             worst = max(worst, UNREADABLE)
             continue
-        by_format.setdefault(version, []).extend(traces)
+        by_law.setdefault((whose, version), []).extend(traces)
         if not traces:
             click.echo(f"ACCEPTED  {file}: no loop wrote any of its rows")
-    for version, traces in sorted(by_format.items()):
+    for (whose, version), traces in sorted(by_law.items()):
         try:
-            verdicts = check(traces, law(profile, version), depth=depth, timeout=timeout, other_jar=other_jar)
+            verdicts = check(traces, law(whose, version), depth=depth, timeout=timeout, other_jar=other_jar)
         except Stopped as error:
             click.echo(f"UNDETERMINED: {error}")
             worst = max(worst, UNDETERMINED)
@@ -60,6 +62,27 @@ def command(files: tuple[Path, ...], profile: Profile, depth: int, timeout: int,
                 click.echo(line)
             worst = max(worst, _code(verdict))
     raise SystemExit(worst)
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(path.glob("*.jsonl"))
+        else:
+            yield path
+
+
+def followed_in(file: Path, profile: Profile) -> tuple[Profile, int, list[Trace]]:
+    """Whose law a file is held against, its format, and its traces. A trace names its law; a log has that of `profile`.
+
+    Raises `Unreadable` and `OSError`.
+    """
+    with file.open("rb") as stream:
+        first = stream.readline(65_536)
+    if observed.is_trace(first.decode(errors="replace")):
+        whose, version, traces = observed.read(file)
+        return cast(Profile, whose), version, traces
+    return (profile, *traces_in(file))
 
 
 def _code(verdict: Verdict) -> int:

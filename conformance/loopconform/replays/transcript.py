@@ -6,15 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from loopconform.runner.results import Message
-from loopconform.tla.trace import LIVE, Numbers, traces_of
+from loopconform.tla.trace import LIVE, PIECES, Numbers, traces_of
 
 Label = tuple[Any, ...]
 
 UNCOMPARED = ("job", "tools/execute", "tools/result")
 """Events that are not reported, or not with everything that the model says of them."""
-
-PIECES = (("append", "assistant/chunk"), ("notify", "agent/assistant-stream", "chunk"))
-"""One more piece of a stream that goes on tells nothing new."""
 
 
 def rows_of(messages: Iterable[Message], agent: str) -> Iterator[dict[str, Any]]:

@@ -19,6 +19,9 @@ from loopspec.log.observation import FOREIGN, Course, Misnumbered, Observation
 from loopspec.log.state import OPAQUE_ID, items
 from loopspec.log.state import record as fields_of
 
+PIECES = (("append", "assistant/chunk"), ("notify", "agent/assistant-stream", "chunk"))
+"""Labels of the pieces of a stream: one more of them tells nothing new."""
+
 LIVE = "live"
 """The type of rows that are no records but live events, of which a trace of the conformance runner has some."""
 
@@ -110,7 +113,8 @@ def traces_of(
         kind = str(row.get("type"))
         if kind == LIVE:
             heard = _heard(row, numbers)
-            found[-1].rows += [Row(line, "record", heard, **_asked(found[-1], ("",)))] if heard else []
+            if heard:
+                _add(found[-1], Row(line, "record", heard, **_asked(found[-1], ("",))))
             continue
         if course.cut_here(index):
             found.append(_restarted(name, course, numbers))
@@ -211,7 +215,7 @@ def _without_closers(trace: Trace) -> None:
 def _add(trace: Trace, row: Row) -> None:
     """Add a row. One more piece of a stream that goes on changes nothing; behind a failure another attempt begins."""
     last = trace.rows[-1] if trace.rows else None
-    if last is not None and row.label == last.label == ("append", "assistant/chunk") and row.finish != "failure":
+    if last is not None and row.label == last.label and row.label in PIECES and row.finish != "failure":
         return
     trace.rows.append(row)
 
