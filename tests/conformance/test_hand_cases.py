@@ -16,6 +16,9 @@ CASES = list(load_cases([HAND]))
 DIVERGENT = {
     "cancel/record-observer": ("L-CAN-6", 6),
     "creation/wake-in-created": ("N-1", 5),
+    "creation/wake-behind-an-abort": ("N-1", 3),
+    "creation/wake-behind-the-cancel": ("N-1", 3),
+    "turn/woken-by-the-error-of-a-refused-end": ("L-PH-3", 6),
     "wake/error-listener": ("L-PH-3", 6),
     "wake/sent-twice-from-a-record": ("L-SEND-9", 5),
 }

@@ -21,6 +21,8 @@ from loopspec.loop import Composition
 MESSAGES_PER_REQUEST = 5_000
 """Replies to one request; more is a flood."""
 LEVELS = {"L0": 0, "L1": 1, "L2": 2}
+RENEW = 200
+"""Cases after which an adapter is started anew: worlds that were thrown away may weigh on it."""
 TRANSCRIPT = 2_000
 """Messages of a transcript that are kept."""
 
@@ -36,6 +38,7 @@ class Player:
         self._machine = machine
         self._channel: Channel | None = None
         self._next = 0
+        self._played = 0
         self._open = False
         """A request has not been closed yet."""
         self.hello: HelloReply | None = None
@@ -44,8 +47,9 @@ class Player:
 
     def greet(self) -> HelloReply:
         """Start the adapter if it is not there, and know what it can do. Raises `AdapterError`."""
-        if self._channel is None or self.hello is None:
+        if self._channel is None or self.hello is None or self._played >= RENEW:
             self.close()
+            self._played = 0
             self._channel = self._start()
             self._next = 0
             self._send(0, Hello(verb="hello", protocol=PROTOCOL_VERSION))
@@ -101,6 +105,7 @@ class Player:
         reason, fault, messages = "", None, 0
         try:
             hello = self.greet()
+            self._played += 1
             lacking = missing(case, profile, hello)
             if lacking:
                 kind, reason = lacking
