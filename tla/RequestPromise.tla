@@ -35,13 +35,12 @@ PromiseSpec == HeardInit /\ [][Next /\ Hear(label')]_watchedVars
 (* A loop that sends the surface as it is now, and not as it was when the  *)
 (* attempt began: what joined meanwhile is in the request without a trace  *)
 (* in the order of the log.                                                *)
-SendsWhatIsThere ==
-  /\ Waits("chunk") /\ point[3] = "unsent"
-  /\ label' = <<"send", Server, config, messages, system, tools>>
-  /\ Park(<<"chunk", FALSE, IF Server = 0 THEN "alone" ELSE "served">>)
-  /\ sent' = generation
-  /\ UNCHANGED <<aborted, step, headed, log, left, attempt, repaired, Scenery, Told0>>
-HastySpec == HeardInit /\ [][(SendsWhatIsThere \/ (Next /\ label'[1] # "send")) /\ Hear(label')]_watchedVars
+DerivesAgain ==
+  /\ Waits("chunk") /\ point[3] = "unsent" /\ derived # messages
+  /\ derived' = messages
+  /\ label' = <<"derive">>
+  /\ UNCHANGED <<aborted, step, headed, log, system, tools, routes, left, config, marks, window, bound, control>>
+HastySpec == HeardInit /\ [][(DerivesAgain \/ Next) /\ Hear(label')]_watchedVars
 
 -----------------------------------------------------------------------------
 Requests == INSTANCE AgentLoop WITH
