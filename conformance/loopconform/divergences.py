@@ -25,7 +25,7 @@ from loopconform.protocol.replies import CLOSING, REPLY, HelloReply, Live, Ok, R
 from loopconform.protocol.requests import REQUEST
 from loopconform.runner.channel import AdapterError, opener
 from loopconform.runner.fuzz import walk_case
-from loopconform.runner.play import Player
+from loopconform.runner.play import RENEW, Player
 from loopconform.runner.results import Message, Result
 from loopconform.runner.shrink import MOST, Search, shortest
 from loopspec.profile import Disagreement, Profile
@@ -282,7 +282,7 @@ def main(
     expected: Path | None,
     paths: tuple[Path, ...],
 ) -> None:
-    player = Player(opener(adapter))
+    player = Player(opener(adapter), renew=RENEW)
     try:
         cases = list(load_cases(paths))
         found = search(player, _results(player, cases, own, walks, seed), own)

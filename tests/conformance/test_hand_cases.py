@@ -23,6 +23,8 @@ DIVERGENT = {
     "wake/sent-twice-from-a-record": ("L-SEND-9", 5),
 }
 """Cases in which the published law differs: the clause that is named, and how short the program must get."""
+OPEN = ("resume/by-hand/unsettled-crash",)
+"""Cases of which the law allows several traces: how much a crash has left is nobody's promise."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,7 @@ def test_the_reference_passes_on_both_event_loops_with_one_trace(studios: tuple[
             result, run = studio.record(case, profile)
             assert result.verdict == "PASS", result
             traces.append(windows(run))
-        assert traces[0] == traces[1]
+        assert traces[0] == traces[1] or case.id in OPEN
 
 
 def test_another_law_is_found_out_with_its_clause_and_a_short_program() -> None:

@@ -22,7 +22,7 @@ MESSAGES_PER_REQUEST = 5_000
 """Replies to one request; more is a flood."""
 LEVELS = {"L0": 0, "L1": 1, "L2": 2}
 RENEW = 200
-"""Cases after which an adapter is started anew: worlds that were thrown away may weigh on it."""
+"""Cases after which many runs start an adapter anew: worlds that were thrown away may weigh on it."""
 TRANSCRIPT = 2_000
 """Messages of a transcript that are kept."""
 
@@ -31,8 +31,14 @@ class Player:
     """An adapter that is kept for many cases, and started anew when one has broken it."""
 
     def __init__(
-        self, start: Callable[[], Channel], timeout: float = 10.0, machine: Composition = loop.MACHINE
+        self,
+        start: Callable[[], Channel],
+        timeout: float = 10.0,
+        machine: Composition = loop.MACHINE,
+        renew: int | None = None,
     ) -> None:
+        """`renew`: start the adapter anew after so many cases."""
+        self._renew = renew
         self._start = start
         self._timeout = timeout
         self._machine = machine
@@ -47,7 +53,7 @@ class Player:
 
     def greet(self) -> HelloReply:
         """Start the adapter if it is not there, and know what it can do. Raises `AdapterError`."""
-        if self._channel is None or self.hello is None or self._played >= RENEW:
+        if self._channel is None or self.hello is None or self._played == self._renew:
             self.close()
             self._played = 0
             self._channel = self._start()

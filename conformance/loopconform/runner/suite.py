@@ -11,7 +11,7 @@ import yaml
 
 from loopconform.protocol.case import Case
 from loopconform.runner.channel import AdapterError, Channel
-from loopconform.runner.play import Player
+from loopconform.runner.play import RENEW, Player
 from loopconform.runner.results import VERDICTS, Result, Run
 from loopconform.runner.shrink import shrunk
 
@@ -106,7 +106,7 @@ def play_all(
     lock = threading.Lock()
 
     def work() -> None:
-        player = Player(start, timeout)
+        player = Player(start, timeout, renew=RENEW)
         try:
             while True:
                 try:
