@@ -94,6 +94,37 @@ def test_a_step_is_for_the_agent_that_it_names(tmp_path: Path) -> None:
     assert (ends(rows["s1"]), ends(rows["s2"])) == (["aborted"], ["completed", "completed"])
 
 
+def test_a_reaction_is_about_an_agent_and_its_steps_are_for_it(tmp_path: Path) -> None:
+    """Without `to` for the agent that it is about; with it for another; without `of` about whoever comes first."""
+    text = f"""
+    {TWO}
+    answers: {{one: [One., Two.], two: [Three., Four.]}}
+    when:
+    - {{record: turn/end, of: two, do: [{{followup: once more}}, {{inject: for you, to: one}}]}}
+    - {{record: turn/start, do: [{{inject: to the first}}]}}
+    steps:
+    - {{followup: hello one, to: one}}
+    - {{wait: idle, to: one}}
+    - {{followup: hello two, to: two}}
+    - wait: idle
+    - {{followup: again, to: one}}
+    """
+    result, rows = composed(tmp_path, text)
+    assert result.exit_code == 0, result.output
+    assert sorted(texts(rows["s1"])) == ["again", "for you", "hello one", "to the first"]
+    assert texts(rows["s2"]) == ["hello two", "once more"]
+
+
+def test_session_files_are_compressed_when_asked_for(tmp_path: Path) -> None:
+    source, out = tmp_path / "play.yaml", tmp_path / "out"
+    source.write_text("agents: [{id: main, sessionId: s}]\nanswers: [Hello.]\nsteps: [{followup: Hi}]")
+    assert loopspec("run", source, "--out", out, "--zstd").exit_code == 0
+    assert [path.name for path in out.iterdir()] == ["s.jsonl.zstd"]
+    assert check_file(out / "s.jsonl.zstd").verdict == "clean"
+    assert loopspec("run", source, "--out", out, "--zstd").exit_code == 2
+    assert loopspec("run", source, "--out", out, "--zstd", "--force").exit_code == 0
+
+
 def test_an_only_agent_needs_no_name_and_a_label_gets_a_fresh_session(tmp_path: Path) -> None:
     text = "agents: [{id: main}]\nmaxParallelToolCalls: 1\nanswers: [Hello.]\nsteps: [{followup: Hi}]"
     result, rows = composed(tmp_path, text)
@@ -125,6 +156,27 @@ def test_a_stored_session_is_taken_up(tmp_path: Path) -> None:
         assert ends(rows["s"]) == ["completed"] * turns
     result, rows = composed(tmp_path, text.replace("sessionId", "resumeSessionId"), "--force")
     assert (result.exit_code, len(ends(rows["s"]))) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("when: [{record: turn/end, of: thre, do: [{inject: x}]}]", "no agent has the label 'thre'"),
+        ("when: [{record: turn/end, do: [{inject: x, to: tow}]}]", "Did you mean two?"),
+        ("when: [{record: turn/end, do: [{wait: idle}]}]", "a reaction can neither wait nor crash"),
+        ("when: [{record: turn/ends, do: [{inject: x}]}]", "did you mean turn/end?"),
+        ("when: 5", "valid list"),
+        ("plugins: {subagents: {}}", "Did you mean subagent?"),
+        ("agents: nobody", "valid list"),
+        ("steps: [{to: one}]", "exactly one key"),
+    ],
+)
+def test_nonsense_is_refused_before_anything_starts(tmp_path: Path, line: str, words: str) -> None:
+    parts = {"agents": TWO, "steps": "steps: [{followup: x, to: one}]"}
+    parts |= {line.partition(":")[0]: line}
+    result, rows = composed(tmp_path, "\n".join(parts.values()))
+    assert (result.exit_code, rows) == (2, {})
+    assert words in said(result), result.output
 
 
 def test_a_start_that_fails_is_told_and_the_others_go_on(tmp_path: Path) -> None:

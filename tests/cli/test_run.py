@@ -382,6 +382,8 @@ def test_the_schema_is_printed_and_names_every_key() -> None:
     result = loopspec("run", "--schema")
     assert result.exit_code == 0
     schema = json.loads(result.output)
-    assert {"answers", "tools", "steps", "when", "listeners"} <= set(schema["properties"])
-    assert schema["additionalProperties"] is False
+    script, composition = (schema["$defs"][one["$ref"].removeprefix("#/$defs/")] for one in schema["anyOf"])
+    assert {"answers", "tools", "steps", "when", "listeners", "subagents"} <= set(script["properties"])
+    assert {"agents", "plugins", "steps", "when"} <= set(composition["properties"])
+    assert script["additionalProperties"] is composition["additionalProperties"] is False
     assert "pre-step" in schema["$defs"]["Listeners"]["properties"]

@@ -84,3 +84,33 @@ def test_what_makes_no_sense_is_refused_with_its_line(tmp_path: Path, line: str,
     assert text in " ".join(result.output.split())
     assert rows == []
     assert os.listdir(tmp_path) == ["talk.yaml"]
+
+
+SUBAGENTS = """
+    subagents: {depth: 1, answers: [I am the helper.]}
+    answers:
+    - calls: [{name: delegate, arguments: {task: help}}]
+    - text: Thanks.
+    when:
+    - {record: turn/start, nth: 2, do: [{inject: never}]}
+    steps:
+    - followup: hi
+"""
+
+
+def test_a_script_may_have_subagents_with_answers_of_their_own(tmp_path: Path) -> None:
+    """Their records are none of the script's reactions, and their sessions are not written."""
+    result, rows = played(tmp_path, SUBAGENTS)
+    assert result.exit_code == 0, result.output
+    assert ends(rows) == ["completed"]
+    (call,) = of(rows, "tool/result")
+    assert "I am the helper." in str(call)
+    assert "never" not in str(rows)
+
+
+def test_answers_for_subagents_are_counted_by_themselves(tmp_path: Path) -> None:
+    result, _ = played(tmp_path, SUBAGENTS.replace("[I am the helper.]", "[]"))
+    assert result.exit_code == 1
+    assert "found no answer for subagents" in " ".join(result.output.split())
+    result, _ = played(tmp_path, SUBAGENTS.replace("[I am the helper.]", "[One., Two.]"))
+    assert "nobody asked for the last 1 of the answers" in " ".join(result.output.split())

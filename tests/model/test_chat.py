@@ -444,6 +444,21 @@ def test_kinds_are_kept_apart() -> None:
     assert shown(*pieces) == "thinking: Hm.\nYes\nNo\n"
 
 
+def test_a_wait_before_a_retry_is_told() -> None:
+    """What was wrong, how long it waits, and which attempt it is; with no limit where there is none."""
+    reading, writing = os.pipe()
+    screen = Screen(writing, colour=False, prompt=False)
+    failure = {"code": "RATE_LIMIT", "message": "too many requests"}
+    screen.record({"type": "llm/retry", "data": {"retry": 2, "maxRetries": 5, "delayMs": 1500, "failure": failure}})
+    screen.record({"type": "llm/retry", "data": {"retry": 1, "delayMs": 60, "failure": failure}})
+    os.close(writing)
+    with os.fdopen(reading) as stream:
+        assert stream.read().splitlines() == [
+            "[RATE_LIMIT: too many requests; retry 2 of 5 in 1.5 seconds]",
+            "[RATE_LIMIT: too many requests; retry 1 in 0.1 seconds]",
+        ]
+
+
 def test_a_screen_that_is_gone_is_no_failure() -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -67,6 +67,8 @@ class Screen:
                 message = data["message"]
                 wrong = message.get("isError") or any(block.get("isError") for block in message["content"])
                 self.line(f"<- {_cut(_result_text(message['content']))}", fg="red" if wrong else "green")
+            case "llm/retry":
+                self._retry(data)
             case "turn/end":
                 self._turn_end(data["reason"])
 
@@ -76,6 +78,13 @@ class Screen:
         cached = usage.get("cacheReadTokens")
         known = f" (+{cached:,} cached)" if cached else ""
         self.line(f"[{usage['inputTokens']:,}{known} tokens in, {usage['outputTokens']:,} out]", dim=True)
+
+    def _retry(self, data: Mapping[str, Any]) -> None:
+        """A request has failed, and will be tried again: what was wrong, how long that waits, which retry it is."""
+        failure, most = data["failure"], data.get("maxRetries")
+        number = f"retry {data['retry']}" + ("" if most is None else f" of {most}")
+        wrong = f"{failure['code']}: {failure['message']}"
+        self.line(f"[{wrong}; {number} in {data['delayMs'] / 1000:.1f} seconds]", fg="yellow")
 
     def _turn_end(self, reason: Mapping[str, Any]) -> None:
         self.line_end()

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from pydantic import TypeAdapter
 from rich.console import Console
 from rich.text import Text
 
 from loopconform.commands import run_composition
 from loopconform.plain import Refused, printable
-from loopconform.script.composition import is_composition
+from loopconform.script.composition import Composition, is_composition
 from loopconform.script.ensemble import Stored
 from loopconform.script.load import BadScript, Fault, Loaded, read_script, validated
 from loopconform.script.model import Script
@@ -43,16 +44,18 @@ _EXIT = {"played": 0, "wrong": 1, "stuck": 3}
     help="Where to write: .jsonl, .jsonl.zstd, or - for plain rows on standard output. By default the name of the "
     "script with .jsonl, in this directory. For a composition a directory, which gets one file for each session.",
 )
+@click.option("--zstd", is_flag=True, help="Compress: .jsonl.zstd, where --out names no file.")
 @click.option("--force", is_flag=True, help="Replace the output file if it exists.")
 @click.option("--format", "session_format", type=click.Choice(("0", "4")), help="Format of a new session file.")
 @click.option("--profile", type=click.Choice(("seed", "dsh-0.1", "dsh-0.1.7")), help="Which law the agent follows.")
 @click.option("--show", is_flag=True, help="Show the session, as `loopspec show` does.")
-@click.option("--schema", is_flag=True, help="Print the JSON Schema of scripts, for editors, and end.")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of scripts and compositions, for editors, and end.")
 @click.pass_context
 def command(
     ctx: click.Context,
     script: Path | None,
     out: Path | None,
+    zstd: bool,
     force: bool,
     session_format: str | None,
     profile: str | None,
@@ -68,17 +71,22 @@ def command(
     say which agent they are for. See examples/composition.yaml.
     """
     if schema:
-        click.echo(json.dumps(Script.model_json_schema(), indent=2, ensure_ascii=False))
+        either: TypeAdapter[Script | Composition] = TypeAdapter(Script | Composition)
+        click.echo(json.dumps(either.json_schema(), indent=2, ensure_ascii=False))
         return
     if show and str(out) == "-":
         raise click.UsageError("--show and --out - would both write to standard output.")
     if script is None:
         raise click.UsageError("Missing argument SCRIPT: a YAML file, such as examples/hello.yaml.")
-    target = out or Path(f"{script.stem}.jsonl")
+    ending = ".jsonl.zstd" if zstd else ".jsonl"
+    target = out or Path(f"{script.stem}{ending}")
     try:
         read = read_script(script)
         if is_composition(read):
-            _compose(ctx, read, script, out or Path(script.stem), force, _changes(session_format, profile), show)
+            changes = _changes(session_format, profile)
+            _compose(ctx, read, script, out or Path(script.stem), force, changes, show, ending)
+        if zstd and out is not None and not _is_compressed(out):
+            raise click.UsageError(f"--zstd and --out {out} do not fit together: name a file that ends in .jsonl.zstd.")
         loaded = _with_options(validated(read), session_format, profile)
         if str(target) != "-":
             check_free(target, force)
@@ -99,12 +107,19 @@ def command(
 
 
 def _compose(
-    ctx: click.Context, read: Read, script: Path, target: Path, force: bool, changes: dict[str, Any], show: bool
+    ctx: click.Context,
+    read: Read,
+    script: Path,
+    target: Path,
+    force: bool,
+    changes: dict[str, Any],
+    show: bool,
+    ending: str,
 ) -> NoReturn:
     """Play a composition, tell what came of it, and end."""
     if str(target) == "-":
         raise click.UsageError("A composition writes several sessions: give --out a directory.")
-    played, files = run_composition.run(read, script, target, force, changes)
+    played, files = run_composition.run(read, script, target, force, changes, ending)
     _print_faults(script, played.notes, "note")
     _print_faults(script, played.faults, "error")
     for path, one in files:
@@ -147,7 +162,7 @@ def _earlier(loaded: Loaded, script: Path) -> Earlier | None:
 
 
 def _write(target: Path, played: Played, pack_chunks: bool, force: bool) -> None:
-    zstd = target.name.endswith((".zstd", ".zst"))
+    zstd = _is_compressed(target)
     content = pieces(played.header, played.events, played.earlier, zstd=zstd, pack_chunks=pack_chunks)
     if str(target) != "-":
         write_session(target, content, force)
@@ -155,6 +170,10 @@ def _write(target: Path, played: Played, pack_chunks: bool, force: bool) -> None
     for piece in content:
         sys.stdout.buffer.write(piece)
     sys.stdout.buffer.flush()
+
+
+def _is_compressed(target: Path) -> bool:
+    return target.name.endswith((".zstd", ".zst"))
 
 
 def _print_faults(script: Path, faults: tuple[Fault, ...] | list[Fault], kind: str) -> None:

@@ -28,25 +28,28 @@ class Written(NamedTuple):
     files: tuple[tuple[Path, Stored], ...]
 
 
-def run(read: Read, script: Path, target: Path, force: bool, changes: Mapping[str, Any]) -> Written:
-    """Validate, play and write. Raises `BadScript` and `OutputError`; then nothing is written."""
+def run(read: Read, script: Path, target: Path, force: bool, changes: Mapping[str, Any], ending: str) -> Written:
+    """Validate, play and write files with this ending: .jsonl or .jsonl.zstd.
+
+    Raises `BadScript` and `OutputError`; then nothing is written.
+    """
     ready = composed(read, changes)
     exact = [id for entry in ready.composition.agents for id in (entry.sessionId, entry.resumeSessionId) if id]
-    _check_folder(target, [_name(id) for id in exact], force)
+    _check_folder(target, [_name(id, ending) for id in exact], force)
     played = play_composition(ready, script.parent)
-    files = {_name(one.header["id"]): one for one in played.sessions}
+    files = {_name(one.header["id"], ending): one for one in played.sessions}
     try:
         target.mkdir(exist_ok=True)
     except OSError as error:
         raise OutputError(f"{target} cannot be made: {error.strerror}") from error
     for name, one in files.items():
-        write_session(target / name, pieces(one.header, one.events, 0, zstd=False), force)
+        write_session(target / name, pieces(one.header, one.events, 0, zstd=ending != ".jsonl"), force)
     return Written(played, tuple((target / name, one) for name, one in files.items()))
 
 
-def _name(session_id: str) -> str:
+def _name(session_id: str, ending: str) -> str:
     """A file name for a session."""
-    return f"{session_segment(session_id)[:NAME_LIMIT]}.jsonl"
+    return f"{session_segment(session_id)[:NAME_LIMIT]}{ending}"
 
 
 def _check_folder(target: Path, names: list[str], force: bool) -> None:

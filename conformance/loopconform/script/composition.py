@@ -21,13 +21,16 @@ from loopconform.script.model import (
     Listeners,
     Model,
     Permissions,
+    Reaction,
     Retry,
     Script,
     Step,
     Strict,
+    Subagents,
     Words,
     text_as,
 )
+from loopconform.script.play import CHILDREN
 from loopconform.script.text import PathKey, Read
 from loopharness.creation import configured
 from loopharness.creation.configured import ConfigError
@@ -36,9 +39,6 @@ from loopharness.model.deepseek.settings import API_KEY, BASE_URL, PROVIDER
 from loopspec.tape import config as tape
 
 __all__ = ["CHILDREN", "Composed", "Composition", "composed", "is_composition"]
-
-CHILDREN = "subagents"
-"""The key of the answers for agents that other agents have made."""
 
 
 class AgentEntry(Strict):
@@ -51,13 +51,6 @@ class AgentEntry(Strict):
     model: Words | None = Field(None, description="Left out, that of the scripted model.")
     maxTokens: Annotated[int, Field(gt=0, lt=2**53)] | None = None
     cwd: str | None = Field(None, description="An absolute path; for a fresh session only.")
-
-
-class Subagents(Strict):
-    """A tool with which an agent hands a task to another agent."""
-
-    name: Words = "delegate"
-    depth: int = Field(1, ge=1, description="How often a task may be handed on.")
 
 
 class Plugins(Strict):
@@ -101,6 +94,13 @@ class AgentStep(Step):
     to: Words | None = Field(None, description="The label of an agent; needed where there are several.")
 
 
+class AgentReaction(Reaction):
+    """Steps inside the window of a record or a live event of some agent; without `to` they are for that agent."""
+
+    of: Words | None = Field(None, description="The label of the agent that it is about; left out, any of them.")
+    do: list[AgentStep] = Field(min_length=1)  # type: ignore[assignment]
+
+
 Answers = Annotated[
     Annotated[list[AnyAnswer], Tag("call by call")] | Annotated[dict[str, list[AnyAnswer]], Tag("by agent")],
     Discriminator(lambda value: "by agent" if isinstance(value, dict) else "call by call"),
@@ -130,6 +130,7 @@ class Composition(Strict):
     )
     tools: list[AnyTool] = Field(default_factory=list)
     listeners: Listeners = Field(default_factory=Listeners)
+    when: list[AgentReaction] = Field(default_factory=list)
     steps: list[AgentStep] = Field(min_length=1, description="What happens. A last `wait: idle` is understood.")
 
     def configuration(self) -> dict[str, Any]:
@@ -166,6 +167,7 @@ SHARED = (
     "time_limit",
     "model",
     "listeners",
+    "when",
     "steps",
 )
 
@@ -217,14 +219,25 @@ def _wrong(composition: Composition) -> Iterator[tuple[PathKey, tuple[str, str]]
         for label in composition.answers:
             if label not in labels and label != CHILDREN:
                 yield ("answers", label), (f"no agent has the label {label!r}", near(label, [*labels, CHILDREN]))
+    for number, reaction in enumerate(composition.when):
+        known = [*labels, CHILDREN]
+        if reaction.of is not None and reaction.of not in known:
+            yield ("when", number, "of"), (f"no agent has the label {reaction.of!r}", near(reaction.of, known))
+        for at, step in enumerate(reaction.do):
+            yield from _wrong_label(("when", number, "do", at), step, labels)
     for at, step in enumerate(composition.steps):
         path: PathKey = ("steps", at)
         if step.to is None and len(composition.agents) > 1 and not step.wait and step.verb not in ("open", "crash"):
             yield path, (f"{step.verb} does not say which agent", f"Add `to:`, one of {', '.join(labels)}.")
-        elif step.to is not None and step.to not in labels:
-            yield (*path, "to"), (f"no agent has the label {step.to!r}", near(step.to, [*labels]))
-        elif step.to is not None and labels[step.to] > 1:
-            yield (*path, "to"), (f"{labels[step.to]} agents have the label {step.to!r}", "Give them different ids.")
+        yield from _wrong_label(path, step, labels)
+
+
+def _wrong_label(path: PathKey, step: AgentStep, labels: Counter[str]) -> Iterator[tuple[PathKey, tuple[str, str]]]:
+    """Whom a step is for, when that is nobody, or several."""
+    if step.to is not None and step.to not in labels:
+        yield (*path, "to"), (f"no agent has the label {step.to!r}", near(step.to, [*labels]))
+    elif step.to is not None and labels[step.to] > 1:
+        yield (*path, "to"), (f"{labels[step.to]} agents have the label {step.to!r}", "Give them different ids.")
 
 
 def _unknown_providers(composition: Composition) -> Iterator[tuple[PathKey, tuple[str, str]]]:

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import anyio
 
-from loopconform.script.composition import CHILDREN, AgentStep, Composed
-from loopconform.script.gates import Gates
+from loopconform.script.composition import CHILDREN, AgentReaction, AgentStep, Composed
 from loopconform.script.load import Fault
-from loopconform.script.model import Answer, Model, Step
-from loopconform.script.parts import Item, ScriptModel, answer_items
+from loopconform.script.model import Answer, Reaction, Step
+from loopconform.script.parts import Chorus, Item, ScriptModel, answer_items
 from loopconform.script.play import GaveUp, Log, Player
+from loopconform.script.plugins import mount_subagents
 from loopconform.script.text import PathKey
-from loopharness import slice, subagent
+from loopharness import slice
 from loopharness.agent import Agent
 from loopharness.creation.configured import FAILED
 from loopharness.errors import error_chain
 from loopharness.harness import Harness, open_harness
-from loopharness.model.chunks import Chunk
 from loopharness.model.deepseek import open_deepseek
 from loopharness.model.deepseek.settings import PROVIDER
-from loopharness.model.service import Request
 from loopharness.session import Session
 
 __all__ = ["PlayedTogether", "Stored", "play_composition"]
@@ -54,37 +52,18 @@ def play_composition(composed: Composed, folder: Path) -> PlayedTogether:
 
     Raises `BadScript` for a tool or plugin that the harness refuses; then no agent has been started.
     """
-    return anyio.run(_Ensemble(composed, folder).together)
+    return anyio.run(Ensemble(composed, folder).together)
 
 
-class _Chorus(ScriptModel):
-    """The scripted model, with answers of their own for some agents."""
-
-    def __init__(
-        self,
-        model: Model,
-        shared: Sequence[Sequence[Item]],
-        parts: Mapping[str, Sequence[Sequence[Item]]],
-        gates: Gates,
-        label_of: Callable[[str], str],
-    ) -> None:
-        super().__init__(model, shared, gates)
-        self.parts = {label: ScriptModel(model, answers, gates) for label, answers in parts.items()}
-        self._label_of = label_of
-
-    def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        """The next answer to the agent that asks."""
-        part = self.parts.get(self._label_of(request["sessionId"]))
-        return super().stream(request) if part is None else part.stream(request)
-
-
-class _Ensemble(Player):
+class Ensemble(Player):
     def __init__(self, composed: Composed, folder: Path) -> None:
         super().__init__(composed.loaded, "", None, folder)
         self.composition = composed.composition
         self.harness: Harness
         self.sessions: dict[int, Session] = {}
         self.failed: dict[str, str] = {}
+        self.heard: str | None = None
+        """The label of the agent whose record or event is being reacted to."""
         if self.composition.deepseek is not None or self.composition.sessions is not None:
             self.outside.busy += 1  # a server or a disk may always answer: only the time limit ends a standstill
 
@@ -131,11 +110,11 @@ class _Ensemble(Player):
 
     # -- what is mounted
 
-    def _model(self) -> _Chorus:
+    def _model(self) -> Chorus:
         answers = self.composition.answers
         shared = answers if isinstance(answers, list) else []
         parts = {} if isinstance(answers, list) else answers
-        return _Chorus(
+        return Chorus(
             self.script.model,
             self._items(shared),
             {label: self._items(part) for label, part in parts.items()},
@@ -153,7 +132,7 @@ class _Ensemble(Player):
                 slice.install(harness, plugins.slice)
         if plugins.subagent is not None:
             with self._mounting("subagent"):
-                subagent.install(harness, name=plugins.subagent.name, depth=plugins.subagent.depth)
+                mount_subagents(harness, plugins.subagent)
 
     @contextmanager
     def _mounting(self, *path: str | int) -> Iterator[None]:
@@ -192,17 +171,28 @@ class _Ensemble(Player):
 
     def _agent(self, label: str | None) -> Agent | None:
         """The live agent with a label; without one, the only agent of the composition."""
-        label = self.composition.agents[0].id if label is None else label
+        label = label or self.heard or self.composition.agents[0].id
         return next((one for one in self.harness.agents.list() if self._label_of(one.id) == label), None)
 
     # -- steps
+
+    def _concerns(self, reaction: Reaction, session_id: str) -> bool:
+        assert isinstance(reaction, AgentReaction)
+        return reaction.of in (None, self._label_of(session_id))
+
+    def _reacting(self, reaction: Reaction, number: int, session_id: str) -> None:
+        before, self.heard = self.heard, self._label_of(session_id)
+        try:
+            super()._reacting(reaction, number, session_id)
+        finally:
+            self.heard = before
 
     def _do(self, step: Step, path: PathKey) -> None:
         if step.open is None:
             assert isinstance(step, AgentStep)
             agent = self._agent(step.to)
             if agent is None:
-                self._fault(path, f"{step.verb} was refused: {step.to or 'the agent'} is not live")
+                self._fault(path, f"{step.verb} was refused: {step.to or self.heard or 'the agent'} is not live")
                 return
             self.agent = agent
         super()._do(step, path)
@@ -240,7 +230,7 @@ class _Ensemble(Player):
     # -- what went wrong
 
     def _leftovers(self, model: ScriptModel) -> None:
-        assert isinstance(model, _Chorus)
+        assert isinstance(model, Chorus)
         parts: list[tuple[PathKey, str, ScriptModel]] = [
             (("answers", label), f"for {label}", part) for label, part in model.parts.items()
         ]

@@ -280,6 +280,19 @@ class Retry(Strict):
         return {names.get(key, key): value for key, value in said.items()}
 
 
+class Subagents(Strict):
+    """A tool with which an agent hands a task to another agent, which it owns."""
+
+    name: Words = "delegate"
+    depth: int = Field(1, ge=1, description="How often a task may be handed on.")
+
+
+class AnsweredSubagents(Subagents):
+    """The same, with what the model says to those agents. Their sessions are not written."""
+
+    answers: list[AnyAnswer] = Field(default_factory=list, description="What the model says to them, call by call.")
+
+
 # -- what happens ----------------------------------------------------------------------------------------------
 
 
@@ -475,6 +488,7 @@ class Script(Strict):
     permissions: Permissions | None = None
     compaction: Compaction | None = None
     retry: Retry | None = None
+    subagents: AnsweredSubagents | None = None
     listeners: Listeners = Field(default_factory=Listeners)
     when: list[Reaction] = Field(default_factory=list)
     steps: list[Step] = Field(min_length=1, description="What happens. A last `wait: idle` is understood.")
@@ -495,8 +509,12 @@ class Script(Strict):
 
     def gates(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Every place of a gate: its path, and the name of the gate."""
-        for at, answer in enumerate(self.answers):
-            path = ("answers", at)
+        children = () if self.subagents is None else self.subagents.answers
+        answers: list[tuple[tuple[str | int, ...], Answer]] = [
+            *((("answers", at), answer) for at, answer in enumerate(self.answers)),
+            *((("subagents", "answers", at), answer) for at, answer in enumerate(children)),
+        ]
+        for path, answer in answers:
             for key, pieces in (("reasoning", answer.reasoning), ("text", answer.text)):
                 gates = enumerate(pieces or ())
                 yield from (((*path, key, n), piece.gate) for n, piece in gates if isinstance(piece, Gate))

@@ -20,7 +20,7 @@ from loopharness.tools.execution import Execution
 from loopharness.tools.registry import Tool as HarnessTool
 from loopharness.tools.registry import define_tool
 
-__all__ = ["EXHAUSTED", "Item", "ScriptModel", "answer_items", "as_message", "make_tool"]
+__all__ = ["EXHAUSTED", "Chorus", "Item", "ScriptModel", "answer_items", "as_message", "make_tool"]
 
 EXHAUSTED: Final = "SCRIPT_EXHAUSTED"
 """Code of the failure of a model call that finds no answer."""
@@ -145,6 +145,27 @@ class ScriptModel:
                 yield item
             elif not await self._gates.enter(item.gate, signal, f"answer {number} of the model"):
                 raise LlmError("the request was aborted", "ABORTED")
+
+
+class Chorus(ScriptModel):
+    """The scripted model, with answers of their own for some agents."""
+
+    def __init__(
+        self,
+        model: Model,
+        shared: Sequence[Sequence[Item]],
+        parts: Mapping[str, Sequence[Sequence[Item]]],
+        gates: Gates,
+        label_of: Callable[[str], str],
+    ) -> None:
+        super().__init__(model, shared, gates)
+        self.parts = {label: ScriptModel(model, answers, gates) for label, answers in parts.items()}
+        self._label_of = label_of
+
+    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        """The next answer to the agent that asks."""
+        part = self.parts.get(self._label_of(request["sessionId"]))
+        return super().stream(request) if part is None else part.stream(request)
 
 
 # -- tools -----------------------------------------------------------------------------------------------------

@@ -14,14 +14,21 @@ from loopconform.script.gates import Gates
 from loopconform.script.listeners import listen
 from loopconform.script.load import BadScript, Fault, Loaded, shown_path
 from loopconform.script.model import Files, Maintenance, Reaction, Step
-from loopconform.script.parts import Item, ScriptModel, answer_items, as_message, make_tool
-from loopconform.script.plugins import Outside, mount_compaction, mount_files, mount_permissions, mount_retry
+from loopconform.script.parts import Chorus, Item, ScriptModel, answer_items, as_message, make_tool
+from loopconform.script.plugins import (
+    Outside,
+    mount_compaction,
+    mount_files,
+    mount_permissions,
+    mount_retry,
+    mount_subagents,
+)
 from loopconform.script.text import PathKey
 from loopharness.agent import Agent, AgentOptions
 from loopharness.agent.messages import random_id
 from loopharness.errors import HarnessError, error_chain
 from loopharness.harness import Harness, open_harness
-from loopharness.session import wall_clock
+from loopharness.session import Session, wall_clock
 from loopharness.signal import Signal
 from loopspec.inbox import Target
 from loopspec.values import same_value
@@ -30,6 +37,10 @@ __all__ = ["Earlier", "Played", "play"]
 
 Record = Mapping[str, Any]
 Verdict = Literal["played", "wrong", "stuck"]
+
+
+CHILDREN = "subagents"
+"""The key of the answers for agents that other agents have made."""
 
 
 class Earlier(NamedTuple):
@@ -119,8 +130,7 @@ class Player:
         """Open a harness, play, and keep what the log holds before the harness ends."""
         script = self.script
         version = script.session_format if self.earlier is None else self.earlier.header["version"]
-        answers: list[Sequence[Item]] = [answer_items(answer, self.new_call_id) for answer in script.answers]
-        model = ScriptModel(script.model, answers, self.gates)
+        model = self._scripted_model()
         log = Log(self)
         played: Played | None = None
         try:
@@ -138,6 +148,19 @@ class Player:
             pass
         assert played is not None
         return played
+
+    def _scripted_model(self) -> Chorus:
+        """The model, with answers of their own for the agents that the agent makes."""
+        script = self.script
+        answers: list[Sequence[Item]] = [answer_items(answer, self.new_call_id) for answer in script.answers]
+        parts: dict[str, list[Sequence[Item]]] = {}
+        if script.subagents is not None:
+            parts[CHILDREN] = [answer_items(answer, self.new_call_id) for answer in script.subagents.answers]
+
+        def part(session_id: str) -> str:
+            return "" if session_id == self.agent.id else CHILDREN
+
+        return Chorus(script.model, answers, parts, self.gates, part)
 
     def _played(self) -> Played:
         verdict: Verdict = "stuck" if self.stuck else "wrong" if self.faults else "played"
@@ -167,6 +190,9 @@ class Player:
         if script.compaction is not None:
             with self._mounting("compaction"):
                 mount_compaction(harness, script.compaction)
+        if script.subagents is not None:
+            with self._mounting("subagents"):
+                mount_subagents(harness, script.subagents)
         listen(harness, script.listeners, self.new_id)
         for number, reaction in enumerate(script.when):
             self._react(harness, number, reaction)
@@ -316,24 +342,40 @@ class Player:
     def _react(self, harness: Harness, number: int, reaction: Reaction) -> None:
         seen = 0
 
-        def hear(data: Any) -> None:
+        def hear(session_id: str, data: Any) -> None:
             nonlocal seen
-            if not _holds(data, reaction.where):
+            if not self._concerns(reaction, session_id) or not _holds(data, reaction.where):
                 return
             seen += 1
             if seen == reaction.nth:
-                for at, step in enumerate(reaction.do):
-                    self._do(step, ("when", number, "do", at, step.verb))
+                self._reacting(reaction, number, session_id)
+
+        def recorded(session: Session, event: Record) -> None:
+            if event["type"] == reaction.record:
+                hear(session.id, event["data"])
 
         if reaction.event is not None:
-            harness.on(reaction.event, hear)
+            harness.on(reaction.event, lambda payload: hear(payload["agent"].id, payload))
         else:
-            record = reaction.record
-            harness.on("session/event", lambda _, event: hear(event["data"]) if event["type"] == record else None)
+            harness.on("session/event", recorded)
+
+    def _concerns(self, reaction: Reaction, session_id: str) -> bool:
+        """Whether a reaction is about this session: not about those that the agent makes."""
+        return session_id == self.agent.id
+
+    def _reacting(self, reaction: Reaction, number: int, session_id: str) -> None:
+        for at, step in enumerate(reaction.do):
+            self._do(step, ("when", number, "do", at, step.verb))
 
     # -- what went wrong
 
     def _leftovers(self, model: ScriptModel) -> None:
+        for part in model.parts.values() if isinstance(model, Chorus) else ():
+            if part.misses:
+                reason = f"{part.misses} of {part.asked} calls of the model found no answer for subagents"
+                self._fault(("subagents",), reason, "Add an answer to `answers` there.")
+            elif part.left and not self.stuck and not self.crashed:
+                self._note(("subagents", "answers"), f"nobody asked for the last {part.left} of the answers")
         count = len(self.script.answers)
         if model.misses:
             path: PathKey = ("answers", count - 1) if count else ("answers",)

@@ -10,8 +10,8 @@ import anyio
 import anyio.lowlevel
 
 from loopconform.script.gates import Gates
-from loopconform.script.model import Compaction, Files, Permissions, Retry
-from loopharness import compaction, permissions, retry, workspace
+from loopconform.script.model import Compaction, Files, Permissions, Retry, Subagents
+from loopharness import compaction, permissions, retry, subagent, workspace
 from loopharness.harness import Harness
 from loopharness.permissions import Answer, Question, Rule
 from loopharness.signal import Signal
@@ -19,7 +19,7 @@ from loopharness.tools.execution import Execution
 from loopharness.workspace import Limits
 from loopharness.workspace.plugin import TOOL_NAMES
 
-__all__ = ["Outside", "mount_compaction", "mount_files", "mount_permissions", "mount_retry"]
+__all__ = ["Outside", "mount_compaction", "mount_files", "mount_permissions", "mount_retry", "mount_subagents"]
 
 
 class Outside:
@@ -88,3 +88,8 @@ def mount_retry(harness: Harness, settings: Retry, pass_time: Callable[[float], 
 def mount_compaction(harness: Harness, settings: Compaction) -> None:
     """Compaction as a script wants it. Raises `ValueError` for settings that make no sense."""
     compaction.install(harness, compaction.Settings(**settings.model_dump()))
+
+
+def mount_subagents(harness: Harness, settings: Subagents) -> None:
+    """The tool that hands a task to another agent. Raises `ValueError` for a name that is taken."""
+    subagent.install(harness, name=settings.name, depth=settings.depth)
