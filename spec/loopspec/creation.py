@@ -136,11 +136,6 @@ def holds_reservation(s: Creation, number: int, id: int) -> bool:
     )
 
 
-def may_share_load(s: Creation, id: int, abandoned: frozenset[int]) -> bool:
-    """C-RES-3, C-ABT-9  A load of this id that everybody has given up may serve the next one, hung as it is."""
-    return s.law.abandoned_load_pins_id and id in abandoned
-
-
 def is_gated(s: Creation, t: Transaction) -> bool:
     """N-1, INV-19  The driver has not been started yet, so that a wake must be kept."""
     return t.driver in ("shut", "latched")

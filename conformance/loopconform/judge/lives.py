@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from loopconform.judge.moves import ANYHOW, HIDDEN, RETURNED, Label
 from loopconform.judge.points import Block, Book, Frame
 from loopconform.judge.storage import Is, Storage
-from loopspec.creation import MACHINE, answers, holds_reservation, is_gated, may_rest, may_share_load, open_dispatch
+from loopspec.creation import MACHINE, answers, holds_reservation, is_gated, may_rest, open_dispatch
 from loopspec.kernel.machine import Answer, Config, Effect, Machine, may_call
 from loopspec.registry import entry_of, holder, is_free
 from loopspec.transaction import AGENTS, PROVIDER, Creation, Owner, Transaction, find
@@ -268,9 +268,10 @@ class Lives:
                 yield life
 
     def shares(self, life: Life, where: Where) -> bool:
-        """A load of the same id that nobody waits for stands, and may be this one too."""
-        abandoned = frozenset(self.id(agent) for gate, agent, _ in life.stale if gate == "load")
-        return where[0] == "load" and may_share_load(life.config.core, self.id(where[1]), abandoned)
+        """C-RES-3, C-ABT-9  A load of this id that everybody has given up still stands, and may serve this resume."""
+        if where[0] != "load" or not life.config.core.law.abandoned_load_pins_id:
+            return False
+        return any((gate, agent) == where[:2] for gate, agent, _ in life.stale)
 
     def _is_taken(self, life: Life, number: int) -> bool:
         """C-RES-6  The id of a resume has become that of a live session."""
