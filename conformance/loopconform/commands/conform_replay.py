@@ -91,7 +91,7 @@ def _kept(case: Case, keep: Path | None, show: bool) -> None:
 
 def _tell(file: Path, run: Replay, played: Played) -> None:
     result = played.result
-    click.echo(f"{result.verdict:<12} {file.stem}: {played.told()}")
+    click.echo(f"{result.verdict:<12} {file.stem}: {played.told() if result.transcript else 'not played'}")
     if run.broken:
         click.echo(f"  a run without {', '.join(run.broken)}")
     if result.reason:
