@@ -563,7 +563,6 @@ LeaveThrows(part, c) ==
     /\ UNCHANGED <<point, left>>
 
 -----------------------------------------------------------------------------
-Parts == {"classify", "cap", "tool/call", "prepare", "execute", "body", "finalise", "tool/result", "contexts"}
 Outcomes == {"success", "failure", "aborted", "aborted-before-dispatch"}
 Unfinished == {"never-started", "outcome-unknown", "not-started"}
 
@@ -577,37 +576,53 @@ Init ==
     /\ left = [abort |-> Aborts, failure |-> Failures]
     /\ label = <<>>
 
-\* Whatever the lane does, it does when its listeners are done.
+\* Whatever the lane does, it does when its listeners are done.  (The call that a move is about is known from the state;
+\* to try every call instead would take several times as long.)
 Lane == Steps /\
     \/ ParkCap \/ LeaveWait \/ LeaveReturn
-    \/ \E answer \in {"concluded", "continue"} : Leave(answer)
-    \/ \E c \in Call :
-        \/ ParkClassify(c) \/ AppendCall(c) \/ NotifyExecute(c) \/ ParkContexts(c)
-        \/ \E what \in {"arguments", "policy"} : ParkPrepare(c, what)
-        \/ \E outcome \in Outcomes : ParkFinalise(c, outcome) \/ NotifyResult(c, outcome)
-        \/ \E outcome \in Outcomes \cup Unfinished : AppendResult(c, outcome)
-        \/ \E part \in Parts : LeaveThrows(part, c)
+    \/ BatchIsOver /\ \E answer \in {"concluded", "continue"} : Leave(answer)
+    \/ Unstarted \in Call /\ (ParkClassify(Unstarted) \/ AppendCall(Unstarted))
+    \/ Label = "prepared" /\ NotifyExecute(frame[2])
+    \/ Label = "recorded" /\ ParkContexts(frame[2])
+    \/ Label = "prepare" /\ \E what \in {"arguments", "policy"} : ParkPrepare(frame[2], what)
+    \/ Label = "finalised" /\ \E outcome \in Outcomes : NotifyResult(frame[2], outcome)
+    \/ MayCommit /\ LET head == Slots[HeadOfLine]
+                    IN  ParkFinalise(head.call, head.outcome) \/ NotifyResult(head.call, head.outcome)
+    \/ Label = "notice" /\ AppendResult(frame[2], frame[3])
+    \/ Label = "pair" /\ AppendResult(frame[2], "never-started")
+    \/ MayComplete /\ \E outcome \in Unfinished : AppendResult(Done + 1, outcome)
+    \/ MayThrow /\ LeaveThrows(Failure[1], Failure[2])
+
+\* The lane waits for an answer about this call.
+WaitsAt(where, c) == ~Running /\ point # Nothing /\ point[1] = where /\ point[2] = c
 
 Surroundings ==
     \/ \E size \in Caps : AnswerCap(size)
     \/ \E c \in Call :
-        \/ \E answer \in {"parallel", "exclusive"} : AnswerClassify(c, answer)
-        \/ \E what \in {"arguments", "policy"}, answer \in Prepare \cup {"dispatch", "final-result"} :
-            AnswerPrepare(c, what, answer)
+        \/ WaitsAt("classify", c) /\ \E answer \in {"parallel", "exclusive"} : AnswerClassify(c, answer)
+        \/ /\ WaitsAt("prepare", c)
+           /\ \E answer \in Prepare \cup {"dispatch", "final-result"} : AnswerPrepare(c, point[3], answer)
+        \/ WaitsAt("finalise", c) /\ \E answer \in FinaliseAnswers : AnswerFinalise(c, point[3], answer)
+        \/ WaitsAt("contexts", c) /\ AnswerContexts(c)
         \/ ParkBody(c)
+    \/ \E c \in live :
         \/ \E allowed \in BOOLEAN : Enter(c, allowed)
-        \/ \E answer \in Body \cup {"barred"} : AnswerBody(c, answer)
-        \/ \E outcome \in Outcomes, answer \in FinaliseAnswers : AnswerFinalise(c, outcome, answer)
-        \/ AnswerContexts(c)
+        \/ ~Running /\ \E answer \in Body \cup {"barred"} : AnswerBody(c, answer)
 
 Failing ==
     \/ CapThrows
     \/ \E c \in Call :
-        \/ ClassifyThrows(c) \/ Lose(c) \/ BodyRejects(c) \/ ContextsThrow(c)
-        \/ \E what \in {"arguments", "policy"} : PrepareThrows(c, what)
-        \/ \E outcome \in Outcomes : FinaliseThrows(c, outcome)
-        \/ Steps /\ RefuseCall(c)
-        \/ Steps /\ \E outcome \in Outcomes \cup Unfinished : RefuseResult(c, outcome)
+        \/ WaitsAt("classify", c) /\ ClassifyThrows(c)
+        \/ WaitsAt("prepare", c) /\ PrepareThrows(c, point[3])
+        \/ WaitsAt("finalise", c) /\ FinaliseThrows(c, point[3])
+        \/ WaitsAt("contexts", c) /\ ContextsThrow(c)
+        \/ Lose(c)
+    \/ \E c \in live : BodyRejects(c)
+    \/ /\ Steps
+       /\ \/ Unstarted \in Call /\ RefuseCall(Unstarted)
+          \/ Label = "notice" /\ RefuseResult(frame[2], frame[3])
+          \/ Label = "pair" /\ RefuseResult(frame[2], "never-started")
+          \/ MayComplete /\ \E outcome \in Unfinished : RefuseResult(Done + 1, outcome)
 
 Next == Lane \/ Surroundings \/ Abort \/ Failing
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from loopconform.commands.equal import counts, python_graph
+from loopconform.commands.equal import pin_faults, python_graph, title
 from loopconform.tla.documents import equalities, mapping, readme
+from loopconform.tla.dump import Moves
 from loopconform.tla.equality import compare, moves_of
 from loopconform.tla.instances import TLA, faults_of, instances, manifest
 from loopconform.tla.model import graph_of, model_of
@@ -13,10 +14,11 @@ from loopconform.tla.run import check
 from loopconform.tla.runs import run_faults
 from loopconform.tla.subjects import subjects
 from loopconform.tla.vocabulary import FILE, document
+from loopspec.profile import Profile
 
-QUICK = [
-    (name, bound) for name, one in subjects().items() for bound in one.in_ci if (TLA / f"{one.module}.tla").is_file()
-]
+QUICK = [(name, *one) for name, subject in subjects().items() for one in subject.in_ci]
+ENOUGH = 100_000
+"""States that a deep comparison must have."""
 
 
 @pytest.mark.tlc
@@ -28,23 +30,43 @@ def test_a_quick_instance_is_as_pinned(name: str) -> None:
 
 
 @pytest.mark.tlc
-@pytest.mark.parametrize(("name", "bound"), QUICK)
-def test_a_machine_equals_its_model(name: str, bound: str) -> None:
+@pytest.mark.parametrize(("name", "bound", "profile"), QUICK)
+def test_a_machine_equals_its_model(name: str, bound: str, profile: Profile | None) -> None:
     subject = subjects()[name]
-    law = subject.law()
+    law = subject.law(profile)
     graph = python_graph(subject, bound, law, None)
     assert graph is not None
     theirs, _ = graph_of(subject, bound, law, model=model_of(subject))
     result = compare(moves_of(graph, subject), theirs)
-    assert result.apart is None
-    pins = equalities()[f"{name} {bound} under {law!r}"]
-    assert counts(result) == {key: value for key, value in pins.items() if key != "seconds"}
+    assert list(pin_faults(result, equalities()[title(subject, bound, law)])) == []
 
 
-def test_every_pinned_comparison_is_equal() -> None:
+def test_every_comparison_is_pinned_and_one_to_one() -> None:
+    named = {
+        title(subject, one.bound, subject.law(one.profile))
+        for subject in subjects().values()
+        for one in (*subject.in_ci, *subject.by_command)
+    }
     pins = equalities()
-    assert all(pin["verdict"] in ("EQUAL", "EQUAL UP TO BISIMULATION") for pin in pins.values())
+    assert set(pins) == named
+    assert {pin["verdict"] for pin in pins.values()} == {"EQUAL"}
     assert set(manifest()) == {one.name for one in instances()}
+
+
+@pytest.mark.parametrize("name", list(subjects()))
+def test_every_machine_is_equal_at_a_deep_bound(name: str) -> None:
+    subject = subjects()[name]
+    pin = equalities()[title(subject, subject.deep, subject.law())]
+    assert pin["loopspec"] == pin["tla"] >= ENOUGH
+    assert subject.by_command[0].bound == subject.deep
+
+
+def test_other_counts_than_pinned_are_a_fault() -> None:
+    empty = Moves((), (0,), [()], [{}])
+    same = {"verdict": "EQUAL", "loopspec": 1, "tla": 1, "moves": 0, "labels": 0}
+    assert list(pin_faults(compare(empty, empty), same)) == []
+    (fault,) = pin_faults(compare(empty, empty), {**same, "tla": 2})
+    assert "tla is 1, but tla/equality.json says 2" in fault
 
 
 def test_the_documents_are_those_that_are_generated() -> None:

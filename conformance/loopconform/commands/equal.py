@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
+from loopconform.tla.documents import equalities
 from loopconform.tla.dump import Moves, NotComparable, state_text
 from loopconform.tla.equality import Apart, Comparison, compare, moves_of
 from loopconform.tla.instances import TLA, enter
 from loopconform.tla.model import graph_of, model_of
-from loopconform.tla.subjects import Subject, subjects
+from loopconform.tla.subjects import Compared, Subject, subjects
 from loopconform.tla.tlc import Missing, Stopped
 from loopspec.kernel.encoding import text_of
 from loopspec.kernel.explore import explore
@@ -36,11 +38,11 @@ def python_graph(subject: Subject, bound: str, law: Law, max_states: int | None)
 @click.command(
     "equal",
     short_help="Compare a machine with its TLA+ model, state by state.",
-    epilog="Exit codes: 0 equal; 1 different; 2 could not be compared (no model, TLC missing, conventions broken), or "
-    "wrong usage; 3 undecided, because a side was not explored completely.",
+    epilog="Exit codes: 0 equal, and as pinned; 1 different, or other counts than pinned; 2 could not be compared (no "
+    "model, TLC missing, conventions broken), or wrong usage; 3 undecided, because a side was not explored completely.",
 )
 @click.argument("machine")
-@click.option("--bound", "bounds", multiple=True, help="A named bound; or `quick` (default), `deep`, `ci`, `all`.")
+@click.option("--bound", "bounds", multiple=True, help="A named bound; or `quick` (default), `ci`, `deep`, `all`.")
 @click.option("--profile", type=click.Choice(PROFILES), help="Whose law. Default: that of the machine, mostly seed.")
 @click.option("--session-format", type=click.Choice(("0", "4")), help="Of which format. Default: that of the machine.")
 @click.option("--max-states", type=click.IntRange(1), help="Give up (undecided) beyond this many states.")
@@ -67,25 +69,27 @@ def command(
         raise click.BadParameter(f"{machine!r}; there are {', '.join(known)}", param_hint="MACHINE")
     subject = known[machine]
     asked = Asked(max_states, timeout, settings(changes), record, other_jar, models or TLA)
-    law = subject.law(profile, None if session_format is None else int(session_format))
     worst = EQUAL
-    for bound in chosen(subject, bounds):
-        worst = max(worst, _one(subject, bound, law, asked))
+    for one in chosen(subject, bounds):
+        law = subject.law(profile or one.profile, None if session_format is None else int(session_format))
+        worst = max(worst, _one(subject, one.bound, law, asked))
     raise SystemExit(worst)
 
 
-def chosen(subject: Subject, bounds: tuple[str, ...]) -> list[str]:
-    """The bounds that were asked for. Raises `click.BadParameter` for unknown ones."""
-    found: list[str] = []
+def chosen(subject: Subject, bounds: tuple[str, ...]) -> list[Compared]:
+    """What was asked for. Raises `click.BadParameter` for unknown bounds."""
+    found: list[Compared] = []
     for name in bounds or ("quick",):
         if name == "all":
-            found += subject.bounds
+            found += map(Compared, subject.bounds)
         elif name == "ci":
             found += subject.in_ci
-        elif name in subject.bounds and name not in ("quick", "deep"):
-            found.append(name)
-        elif name in ("quick", "deep"):
-            found.append({"quick": subject.quick, "deep": subject.deep}[name])
+        elif name == "deep":
+            found += subject.by_command
+        elif name == "quick":
+            found.append(Compared(subject.quick))
+        elif name in subject.bounds:
+            found.append(Compared(name))
         else:
             raise click.BadParameter(f"{name!r}; there are {', '.join(subject.bounds)}", param_hint="--bound")
     return list(dict.fromkeys(found))
@@ -118,12 +122,17 @@ class Asked(NamedTuple):
     models: Path
 
 
+def title(subject: Subject, bound: str, law: Law) -> str:
+    """The name of a comparison, also in `equality.json`."""
+    return f"{subject.name} {bound} under {law!r}"
+
+
 def _one(subject: Subject, bound: str, law: Law, asked: Asked) -> int:
-    title = f"{subject.name} {bound} under {law!r}"
+    name = title(subject, bound, law)
     begin = time.perf_counter()
     graph = python_graph(subject, bound, law, asked.max_states)
     if graph is None:
-        click.echo(f"UNDETERMINED  {title}: loopspec has more than {asked.max_states:,} states")
+        click.echo(f"UNDETERMINED  {name}: loopspec has more than {asked.max_states:,} states")
         return UNDETERMINED
     ours = moves_of(graph, subject)
     middle = time.perf_counter()
@@ -140,19 +149,31 @@ def _one(subject: Subject, bound: str, law: Law, asked: Asked) -> int:
         )
         result = compare(ours, theirs)
     except Stopped as error:
-        click.echo(f"UNDETERMINED  {title}: {error}")
+        click.echo(f"UNDETERMINED  {name}: {error}")
         return UNDETERMINED
     except (NotComparable, Missing) as error:
-        click.echo(f"NOT COMPARED  {title}: {error}")
+        click.echo(f"NOT COMPARED  {name}: {error}")
         return NOT_COMPARED
     seconds = f"{middle - begin:.1f} s loopspec, {done.seconds:.1f} s TLC, {time.perf_counter() - begin:.1f} s in all"
-    click.echo(f"{verdict(result)}  {title}; {seconds}")
+    click.echo(f"{verdict(result)}  {name}; {seconds}")
     for line in told(result, graph):
         click.echo(line)
-    if asked.record and result.equal and not asked.changes:
+    if not result.equal or asked.changes:
+        return EQUAL if result.equal else DIFFERENT
+    if asked.record:
         entry = {**counts(result), "seconds": round(done.cpu, 1)}
-        enter(asked.models / "equality.json", "comparisons", title, entry)
-    return EQUAL if result.equal else DIFFERENT
+        enter(asked.models / "equality.json", "comparisons", name, entry)
+    faults = list(pin_faults(result, equalities(asked.models).get(name)))
+    for fault in faults:
+        click.echo(f"  {fault}")
+    return DIFFERENT if faults else EQUAL
+
+
+def pin_faults(result: Comparison, pin: dict[str, Any] | None) -> Iterator[str]:
+    """Which counts are not those that are pinned, in sentences. What was never pinned has no fault."""
+    for name, value in counts(result).items():
+        if pin is not None and pin.get(name) != value:
+            yield f"PINNED OTHERWISE: {name} is {value}, but tla/equality.json says {pin.get(name)}"
 
 
 def counts(result: Comparison) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from loopconform.tla.values import Value, from_python
 from loopspec.profile import PROFILES, TABLE, Law, Profile
@@ -32,6 +32,20 @@ class Field:
     log: str
     rules: tuple[str, ...]
     read: Callable[[Any], Value]
+
+
+class Compared(NamedTuple):
+    """A comparison: within a named bound, under the law of a profile; `None` stands for that of the machine."""
+
+    bound: str
+    profile: Profile | None = None
+
+
+def compared(words: str) -> tuple[Compared, ...]:
+    """The comparisons that a text like `tiny odd/dsh-0.1` names. Raises `KeyError` for a profile that there is not."""
+    profiles: dict[str, Profile] = {name: name for name in PROFILES}
+    parts = [word.partition("/") for word in words.split()]
+    return tuple(Compared(bound, profiles[name] if name else None) for bound, _, name in parts)
 
 
 @dataclass(frozen=True)
@@ -60,9 +74,14 @@ class Subject:
     extra: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def in_ci(self) -> tuple[str, ...]:
-        """The bounds that are compared in every run of the tests."""
-        return tuple(self.extra.get("ci", "").split()) or (self.quick,)
+    def in_ci(self) -> tuple[Compared, ...]:
+        """What is compared in every run of the tests."""
+        return compared(self.extra.get("ci", self.quick))
+
+    @property
+    def by_command(self) -> tuple[Compared, ...]:
+        """What is compared by command only: first the deep bound, then whatever else is pinned."""
+        return compared(self.extra.get("by command", self.deep))
 
     def law(self, profile: Profile | None = None, session_format: int | None = None) -> Law:
         """The law that is compared unless somebody asks for another one."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from loopconform.tla.subjects import Subject, choice, constant, subjects, switch_rows
+from loopconform.tla.subjects import Compared, Subject, choice, compared, constant, subjects, switch_rows
 from loopconform.tla.values import Value, label_of, text
 from loopspec.kernel.explore import explore
 from loopspec.profile import PROFILES
@@ -18,11 +18,11 @@ FILE = Path(__file__).resolve().parents[3] / "tla" / "VOCABULARY.md"
 HEAD = Path(__file__).with_suffix(".md")
 
 
-def alphabet(subject: Subject, bounds: Iterable[str]) -> dict[tuple[str, ...], list[tuple[Value, ...]]]:
-    """Every label of complete explorations within these bounds, grouped by what stands in front of the arguments."""
+def alphabet(subject: Subject, within: Iterable[Compared]) -> dict[tuple[str, ...], list[tuple[Value, ...]]]:
+    """Every label of these complete explorations, grouped by what stands in front of the arguments."""
     groups: dict[tuple[str, ...], dict[str, tuple[Value, ...]]] = {}
-    for bound in bounds:
-        found = explore(subject.system(subject.law(), bound), is_final=lambda node: True, keep_edges=True)
+    for bound, profile in within:
+        found = explore(subject.system(subject.law(profile), bound), is_final=lambda node: True, keep_edges=True)
         assert found.complete, f"{subject.name} {bound} is not explored completely"
         for raw in found.labels:
             label = label_of(raw)
@@ -95,9 +95,13 @@ def section(subject: Subject) -> Iterator[str]:
         yield f"| `{name}` | " + " | ".join(f"`{text(bound[name])}`" for bound in subject.bounds.values()) + " |"
 
 
-def bounds_for_alphabet(subject: Subject) -> list[str]:
-    """The bounds whose labels are listed: every small one."""
-    return list(subject.extra.get("alphabet", "").split()) or [subject.quick]
+def listed(subject: Subject) -> tuple[Compared, ...]:
+    """The explorations whose labels are listed: every small one."""
+    return compared(subject.extra.get("alphabet", subject.quick))
+
+
+def _named(one: Compared) -> str:
+    return f"`{one.bound}`" if one.profile is None else f"`{one.bound}` (`{one.profile}`)"
 
 
 def document() -> str:
@@ -105,13 +109,14 @@ def document() -> str:
     lines = [HEAD.read_text().rstrip()]
     for subject in subjects().values():
         lines.extend(section(subject))
-        names = bounds_for_alphabet(subject)
+        within = listed(subject)
         lines.append("\n### Alphabet\n")
         lines.append(
-            f"As seen in complete explorations under `seed` within {', '.join(f'`{name}`' for name in names)}. "
+            "As seen in complete explorations, under `seed` where nothing else is said: "
+            f"{', '.join(map(_named, within))}. "
             "For an answer the arguments of the await point stand before the bar, those of the answer behind it.\n"
         )
-        lines.extend(_alphabet_table(alphabet(subject, names)))
+        lines.extend(_alphabet_table(alphabet(subject, within)))
     return "\n".join(lines) + "\n"
 
 

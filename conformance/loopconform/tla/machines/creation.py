@@ -64,11 +64,20 @@ LOADED = (
     Choices(verbs=("resume",), flaws=("", "aborted", "no-persistence"), requests=("release",)),
     bound("loaded", 0, creates=2, ids=1, callers=1, aborts=1, disposals=1),
 )
+ENDS = (
+    Choices(
+        fibers=("caller", "provider", "agents"), requests=("dispose",), setups=("settles",), kinds=(),
+        events=("agent/disposed", "agent/session-start"),
+    ),
+    bound("ends", 0, creates=1, ids=1, callers=1, disposals=1, unloads=1, wakes=1, escapes=1, stale=1),
+)  # fmt: skip
+"""Wherever published loops end otherwise than the seed (N-1 to N-4, N-7, N-8), without calls from listeners."""
 CHOSEN: dict[str, tuple[Choices, Bound]] = {
     "deep": (PLANS["refusals"].choices, PLANS["refusals"].bound.changed(disposals=2)),
     "one": ONE,
     "two": TWO,
     "loaded": LOADED,
+    "ends": ENDS,
     **{name: (plan.choices, plan.bound) for name, plan in PLANS.items()},
 }
 
@@ -92,7 +101,7 @@ SUBJECT = Subject(
     sentence="Create and resume as transactions, the registries, announcement, owners, and the one teardown.",
     system=_system,
     bounds={name: _constants(*one) for name, one in CHOSEN.items()},
-    quick="two",
+    quick="loaded",
     deep="deep",
     fields=(
         core(
@@ -155,6 +164,11 @@ SUBJECT = Subject(
         "start_notice_is_contained",
         "created_is_awaited",
     ),
-    extra={"alphabet": "one two loaded refusals strangers family"},
+    extra={
+        "alphabet": "one two loaded refusals strangers family ends/dsh-0.1 observed/dsh-0.1",
+        "ci": "loaded ends ends/dsh-0.1 observed/dsh-0.1",
+        "by command": "deep two strangers shutdown/dsh-0.1 two/dsh-0.1 strangers/dsh-0.1 ends/dsh-0.1.7 "
+        "observed/dsh-0.1.7",
+    },
     environment=prose("creation"),
 )

@@ -120,6 +120,10 @@ SUBJECT = Subject(
         "admission_follows_preparation",
         "streams_are_embedded",
     ),
-    extra={"alphabet": "odd changed jobs small", "ci": "tiny odd"},
+    extra={
+        "alphabet": "odd changed jobs small",
+        "ci": "tiny odd",
+        "by command": "faults changed jobs odd/dsh-0.1 jobs/dsh-0.1",
+    },
     environment=prose("driver"),
 )

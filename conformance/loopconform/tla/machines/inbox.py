@@ -51,5 +51,9 @@ SUBJECT = Subject(
         left_named(tuple(name for name, _ in inbox_world.QUICK.budgets)),
     ),
     switches=("observers_see_splice_done", "minus_zero_is_refused"),
+    extra={
+        "ci": "small",
+        "by command": "quick tiny/dsh-0.1",
+    },
     environment=prose("inbox").replace("{STARTS}", _set(STARTS)).replace("{COUNTS}", _set(COUNTS)),
 )

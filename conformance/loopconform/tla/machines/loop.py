@@ -97,7 +97,7 @@ SUBJECT = Subject(
     system=_system,
     bounds={name: _constants(name) for name in BOUNDS},
     quick="small",
-    deep="steer",
+    deep="nested",
     session_format=4,
     specification="BatchSpec",
     fields=(
@@ -114,6 +114,10 @@ SUBJECT = Subject(
         *_batch_fields(),
     ),
     switches=(*DRIVER.switches, *SCHEDULER.switches),
-    extra={"alphabet": "small"},
+    extra={
+        "alphabet": "small",
+        "ci": "small",
+        "by command": "nested windows silent small/dsh-0.1",
+    },
     environment=prose("loop"),
 )

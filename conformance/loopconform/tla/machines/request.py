@@ -13,7 +13,8 @@ from loopspec.worlds import request_world
 from loopspec.worlds.request_world import Scene, bound
 
 TINY = bound("tiny", steps=1, listeners=1, adapters=1, failures=1)
-BOUNDS = {one.name: one for one in (TINY, *request_world.BOUNDS.values())}
+MIXED = bound("mixed", steps=2, listeners=1, adapters=1, touches=1, failures=1, cancels=1)
+BOUNDS = {one.name: one for one in (TINY, MIXED, *request_world.BOUNDS.values())}
 
 
 def _system(law: Law, name: str) -> Any:
@@ -39,7 +40,7 @@ SUBJECT = Subject(
     system=_system,
     bounds={name: constants_of(one) for name, one in BOUNDS.items()},
     quick="choice",
-    deep="quick",
+    deep="mixed",
     fields=(
         _seen("core.signal", "aborted", "boolean", "The turn is cancelled.", "", lambda s: s.loop.core.signal != ""),
         _seen("core.step", "step", "number", "Steps opened so far.", "", lambda s: s.loop.core.step),
@@ -110,5 +111,9 @@ SUBJECT = Subject(
     ),
     switches=("streams_are_embedded", "admission_follows_preparation"),
     environment=prose("request"),
-    extra={"alphabet": "tiny"},
+    extra={
+        "alphabet": "tiny",
+        "ci": "choice",
+        "by command": "mixed tiny surface",
+    },
 )

@@ -74,5 +74,9 @@ SUBJECT = Subject(
     ),
     switches=("cancel_wins_backoff_tie",),
     environment=prose("retry"),
-    extra={"alphabet": "chains quick"},
+    extra={
+        "alphabet": "chains quick",
+        "ci": "chains",
+        "by command": "quick tiny small tiny/dsh-0.1",
+    },
 )

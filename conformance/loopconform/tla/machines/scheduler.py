@@ -13,7 +13,7 @@ from loopspec.profile import Law
 from loopspec.properties.scheduler_explorations import BATCH, PIPELINE, WINDOWS
 from loopspec.worlds.scheduler_world import Freedom, Scheduling, cost
 
-TWO = Freedom(calls=2)
+TWO = Freedom(calls=2, caps=(1, 2))
 ORDER = Freedom(calls=3, caps=(1, 2), prepare=("dispatch", "final-result"), body=("success",))
 FREEDOMS: dict[str, tuple[Freedom, int]] = {
     "two": (TWO, 1),
@@ -145,6 +145,10 @@ SUBJECT = Subject(
         ),
     ),
     switches=("stopped_pool_stays_stopped", "failed_batch_is_completed"),
-    extra={"alphabet": "two order pipeline windows"},
+    extra={
+        "alphabet": "two order pipeline windows",
+        "ci": "two",
+        "by command": "deep order batch two/dsh-0.1",
+    },
     environment=prose("scheduler"),
 )

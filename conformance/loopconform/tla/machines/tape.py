@@ -125,6 +125,10 @@ SUBJECT = Subject(
         ),
     ),
     switches=("tape_pairs_by_multiset",),
-    extra={"alphabet": "tiny kept odd"},
+    extra={
+        "alphabet": "tiny kept odd",
+        "ci": "tiny",
+        "by command": "deep kept odd odd/dsh-0.1",
+    },
     environment=prose("tape"),
 )
