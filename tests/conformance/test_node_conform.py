@@ -14,10 +14,13 @@ from tests.interop.peer import require_peer
 from loopconform.divergence import disagreements, explanation, length_explained, mixed, reachable, read
 from loopconform.divergences import Findings, divergences, document, search
 from loopconform.protocol.case import Case, load_case, load_cases
+from loopconform.replays.played import play
 from loopconform.runner.channel import ProcessChannel
 from loopconform.runner.fuzz import walk_case
 from loopconform.runner.play import Player
 from loopconform.runner.suite import load_expected
+from loopconform.tla.instances import TLA
+from loopconform.tla.replay import read as read_run
 
 CONFORMANCE = Path(__file__).parents[2] / "conformance"
 ADAPTER = CONFORMANCE / "adapters" / "node-dsh"
@@ -45,6 +48,11 @@ def player() -> Iterator[Player]:
     player = Player(lambda: ProcessChannel(str(ADAPTER / "run")), timeout=30)
     yield player
     player.close()
+
+
+def test_they_follow_a_run_that_a_model_checker_found(player: Player) -> None:
+    done = play(player, read_run(TLA / "runs" / "MCLoop_published_Witness.json"))
+    assert (done.result.verdict, done.whole) == ("PASS", True), done.told()
 
 
 @pytest.mark.parametrize(("name", "fields"), SHOWING.items(), ids=list(SHOWING))
