@@ -165,10 +165,12 @@ def test_a_stored_session_is_taken_up(tmp_path: Path) -> None:
         ("when: [{record: turn/end, do: [{inject: x, to: tow}]}]", "Did you mean two?"),
         ("when: [{record: turn/end, do: [{wait: idle}]}]", "a reaction can neither wait nor crash"),
         ("when: [{record: turn/ends, do: [{inject: x}]}]", "did you mean turn/end?"),
-        ("when: 5", "valid list"),
+        ("when: 5", "it should be a list, not 5"),
         ("plugins: {subagents: {}}", "Did you mean subagent?"),
-        ("agents: nobody", "valid list"),
+        ("agents: nobody", "it should be a list"),
         ("steps: [{to: one}]", "exactly one key"),
+        ("agents: [main]", "agents[1]: it should be a mapping, not 'main'"),
+        ("agents: []", "it should have at least 1 item, not none"),
     ],
 )
 def test_nonsense_is_refused_before_anything_starts(tmp_path: Path, line: str, words: str) -> None:

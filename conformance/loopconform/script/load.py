@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,16 @@ from pydantic_core import ErrorDetails
 from loopconform.script.model import Script
 from loopconform.script.text import PathKey, Read, ScriptError, read_file
 from loopspec.log.v0 import validate_data
+
+WORDING: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"^(Input|List|String|Dictionary) should", "it should"),
+    (r"a valid dictionary( or instance of \w+)?", "a mapping"),
+    (r"a valid list", "a list"),
+    (r" after validation, not 0$", ", not none"),
+    (r" after validation", ""),
+    (r"^([A-Z])(?=[a-z])", lambda first: first[0].lower()),
+)
+"""What pydantic says, and how people say it."""
 
 SHOWN = 20
 """Faults of one script that are reported; more of them add nothing."""
@@ -134,8 +145,8 @@ def _fault(detail: ErrorDetails, read: Read, root: type[BaseModel]) -> Fault:
         return Fault(line, where, f"there is no key {path[-1]!r} here", near(str(path[-1]), _keys_at(path[:-1], root)))
     if kind == "missing":
         return Fault(line, where, f"the key {detail['loc'][-1]!r} is missing")
-    message = message.replace("Input should", "it should")
-    message = message[:1].lower() + message[1:]
+    for theirs, ours in WORDING:
+        message = re.sub(theirs, ours, message)
     if kind.endswith("_type") or kind in ("literal_error", "string_pattern_mismatch"):
         given = detail["input"]
         choices = _choices(message) if kind == "literal_error" else []
