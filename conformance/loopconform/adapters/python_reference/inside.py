@@ -43,6 +43,7 @@ class Inside:
 
     def close(self) -> None:
         """End the thread."""
+        self._portal.call(self._server.abandon)
         self._portal.call(self._over.set)
         try:
             self._served.result(timeout=10)

@@ -135,11 +135,15 @@ class Server:
         finally:
             self._over.set()
 
+    def abandon(self) -> None:
+        """Nobody listens any more: whoever stands at a gate is let go, so that all can come to its end."""
+        if self._world is not None:
+            self._world.gates.abandon()
+
     async def _close(self) -> None:
         """Throw the world away, whatever state it is in."""
         self._generation += 1
-        if self._world is not None:
-            self._world.gates.abandon()
+        self.abandon()
         self._world = None
         if self._scope is not None:
             self._scope.cancel()
