@@ -15,6 +15,7 @@ from loopconform.judge.points import Block, Book
 from loopconform.judge.sealing import SealingJudge
 from loopconform.judge.storage import Start, Storage
 from loopconform.judge.verdict import Fault, Found, Undecided
+from loopconform.judge.writing import Writing
 from loopconform.protocol.replies import (
     Fulfilled,
     Gate,
@@ -101,6 +102,7 @@ class Court:
         self.loops: dict[str, LoggedJudge | Jury] = {}
         self.creation = CreationJudge(self.book, self.law, storage=self.storage)
         self._forks: dict[str, Start] = {}
+        self.writing = Writing(self.storage, "flush" in self.book.holds)
         self._announced = "session/created" in self.book.events
         self._armed: list[_Armed] = []
         self._waiting: dict[str, list[tuple[str, int]]] = {}
@@ -144,6 +146,9 @@ class Court:
         self.book.releases[id] = request
         if request.gate == "maintenance":
             self.creation.lives.working.discard(request.agent)
+        if request.gate == "flush":
+            self.writing.release(request.agent)
+            return
         place = (request.gate, request.key)
         judge = self.loops.get(request.agent)
         if request.gate in CREATION_GATES:
@@ -220,9 +225,13 @@ class Court:
         elif isinstance(reply, Settled):
             for judge in self.loops.values():
                 judge.settle(reply)
-            self.creation.settle(reply)
             self._remember_logs()
-            self.storage.settled(one.agent for one in reply.parked if one.gate == "flush")
+            waiting = frozenset(one.agent for one in reply.parked if one.gate == "flush")
+            wrong = self.writing.wrong_rest(waiting)
+            if wrong:
+                raise self._stray(reply, "S-DSK-32", wrong)
+            self.creation.settle(reply, waiting)
+            self.storage.settled(waiting)
             for agent, judge in self.loops.items():
                 if self.creation.is_left_alone(agent):
                     judge.stays()
@@ -274,7 +283,19 @@ class Court:
         self._fire(reply)
 
     def _stray(self, reply: Any, clause: str, reason: str) -> Found:
-        return Found(Fault(reply.agent, reason, clause, "", "", ("nothing of this agent",), shown(reply), (), self._at))
+        return Found(
+            Fault(
+                getattr(reply, "agent", ""),
+                reason,
+                clause,
+                "",
+                "",
+                ("nothing of this agent",),
+                shown(reply),
+                (),
+                self._at,
+            )
+        )
 
     def _remember_logs(self) -> None:
         """What is known of the logs of those who live. A session that is not published yet is not stored."""
@@ -379,6 +400,11 @@ class Court:
             self.loops.pop(op.agent, None)
 
     def _gate(self, reply: Gate) -> None:
+        if reply.gate == "flush":
+            wrong = self.writing.wrong_arrival(reply.agent)
+            if wrong:
+                raise self._stray(reply, "S-DSK-32", wrong)
+            return
         if reply.gate in CREATION_GATES:
             self.creation.arrive(reply)
             if reply.gate == "setup" and reply.agent not in self.loops:

@@ -24,7 +24,7 @@ from loopspec.transaction import Creation, find
 CREATION_EVENTS = frozenset(
     ("session/created", "session/disposed", "agent/created", "agent/session-start", "agent/disposed")
 )
-CREATION_GATES = frozenset(("setup", "load", "unwind", "flush"))
+CREATION_GATES = frozenset(("setup", "load", "unwind"))
 LIMIT = 20_000
 PROMISED = ("create", "resume", "fork")
 """Creates that answer with a promise of a handle."""
@@ -251,8 +251,9 @@ class CreationJudge:
         ]
         self._keep(closed, after, None, f"request {request} was closed before its operations were over")
 
-    def settle(self, reply: Settled) -> None:
-        """Nothing can happen any more: gates, registries and promises must be as the law says."""
+    def settle(self, reply: Settled, waiting: frozenset[str] = frozenset()) -> None:
+        """Nothing can happen any more: gates, registries and promises must be as the law says. `waiting`: sessions of
+        which a batch waits to be written."""
         closed = self.closure()
         still = [
             life for life in closed if not life.frames and not life.blocks and next(self.lives.of(life), None) is None
@@ -267,6 +268,8 @@ class CreationJudge:
         self._keep(after, registries, reply, self._registry_words(after[0], reply), "INV-4")
         for key, target in self._open.items():
             op = self.book.ops[key]
+            if op.op == "resume" and op.agent in waiting:
+                continue  # its session may have to be durable first (C-RPR-4)
             owed = [life for life in registries if self._is_owed(op, target, life)]
             if len(owed) == len(registries):
                 raise self._fault(registries, reply, f"the promise of {op.op} is still open", _PROMISES[op.op])

@@ -118,6 +118,11 @@ class Storage:
             if id not in waiting:
                 log.settled()
 
+    def unwritten(self) -> list[str]:
+        """Sessions of this world of which something has been appended since all was written last."""
+        open_ones = self.logs.items() if self._is_there else ()
+        return [id for id, log in open_ones if id not in self._past and len(log.events) > log.durable]
+
     def remember(self, id: str, log: Chronicle) -> None:
         """This is the log of that session now."""
         if self.logs.get(id) is not log:
