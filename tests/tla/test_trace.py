@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner
@@ -195,50 +195,63 @@ TRACE_FAULTS: dict[str, tuple[Callable[[list[Row]], list[Row]], tuple[Any, ...]]
 """What is done to the trace of `tools/model-order`, and the row at which TLC is stuck."""
 
 
-@MODEL
-@pytest.mark.tlc
-def test_real_logs_and_traces_of_cases_are_behaviours_of_the_model(tmp_path: Path) -> None:
-    """All of them, in one run of TLC, with some damaged ones among them."""
+class Followed(NamedTuple):
+    """What came of everything in format 0: whole logs and traces, and damaged ones by the name of the fault."""
+
+    logs: list[Verdict]
+    cases: list[Verdict]
+    damaged_logs: dict[str, Verdict]
+    damaged_traces: dict[str, Verdict]
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
+    """All of it, in one run of TLC (and the refused ones in a second)."""
     logs = [one for file in REAL for one in traces_in(file)[1]]
-    assert len(logs) > len(REAL)
-    cases = traces_of_cases(CASES, "dsh-0.1", tmp_path)
+    cases = traces_of_cases(CASES, "dsh-0.1", tmp_path_factory.mktemp("traces"))
     observed = [one for found in cases.values() for one in found]
-    assert all(one.rows and one.events for one in observed)
     (order,) = cases["tools/model-order"]
-    broken = [altered(order, change) for change, _ in TRACE_FAULTS.values()]
-    found = [*logs, *observed]
-    verdicts = check([*found, *broken], law("dsh-0.1"))
-    whole, refused = verdicts[: len(found)], verdicts[len(found) :]
-    assert [told(one.trace.name, one) for one in whole if not one.accepted] == []
-    assert sum(one.explained for one in whole) == sum(len(one.rows) for one in found) > 700
-    for (name, (_, label)), verdict in zip(TRACE_FAULTS.items(), refused, strict=True):
-        assert verdict.row is not None, name
-        assert verdict.row.label == label, (name, verdict.row.label)
-
-
-@MODEL
-@pytest.mark.tlc
-def test_a_damaged_log_is_refused_where_it_is_damaged() -> None:
-    """Every fault, in one run; the undamaged log among them is accepted."""
-    whole = [trace(rows_of(name)) for name in (SIMPLE, TOOLS)]
     broken = [trace(change(rows_of(name))) for name, change, _, _ in FAULTS.values()]
-    simple, tools, *found = check([*whole, *broken], law("dsh-0.1"))
-    assert simple.accepted
-    assert tools.accepted
-    for name, verdict in zip(FAULTS, found, strict=True):
-        _, _, refused, words = FAULTS[name]
-        assert verdict.row is not None, name
-        assert verdict.row.label[1] == refused, name
-        assert words in verdict.reason(), name
-        assert verdict.candidates, name
-        assert told("x", verdict)[0].startswith("REFUSED   x: line "), name
+    altered_ones = [altered(order, change) for change, _ in TRACE_FAULTS.values()]
+    verdicts = iter(check([*logs, *observed, *broken, *altered_ones], law("dsh-0.1")))
+    return Followed(
+        [next(verdicts) for _ in logs],
+        [next(verdicts) for _ in observed],
+        {name: next(verdicts) for name in FAULTS},
+        {name: next(verdicts) for name in TRACE_FAULTS},
+    )
 
 
 @MODEL
 @pytest.mark.tlc
-def test_the_command(tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["trace-check", str(LOGS / "16-dispose-while-running.jsonl.zstd")])
-    assert (result.exit_code, result.output.split()[0]) == (0, "ACCEPTED")
+def test_real_logs_and_traces_of_cases_are_behaviours_of_the_model(followed: Followed) -> None:
+    assert len(followed.logs) > len(REAL)
+    assert all(one.trace.rows and one.trace.events for one in followed.cases)
+    for whole, least in ((followed.logs, 500), (followed.cases, 150)):
+        assert [told(one.trace.name, one) for one in whole if not one.accepted] == []
+        assert sum(one.explained for one in whole) == sum(len(one.trace.rows) for one in whole) > least
+
+
+@MODEL
+@pytest.mark.tlc
+@pytest.mark.parametrize("name", list(FAULTS))
+def test_a_damaged_log_is_refused_where_it_is_damaged(name: str, followed: Followed) -> None:
+    verdict = followed.damaged_logs[name]
+    _, _, refused, words = FAULTS[name]
+    assert verdict.row is not None
+    assert verdict.row.label[1] == refused
+    assert words in verdict.reason()
+    assert verdict.candidates
+    assert told("x", verdict)[0].startswith("REFUSED   x: line ")
+
+
+@MODEL
+@pytest.mark.tlc
+@pytest.mark.parametrize("name", list(TRACE_FAULTS))
+def test_a_damaged_trace_is_refused_where_it_is_damaged(name: str, followed: Followed) -> None:
+    verdict = followed.damaged_traces[name]
+    assert verdict.row is not None
+    assert verdict.row.label == TRACE_FAULTS[name][1]
 
 
 def test_what_cannot_be_read(tmp_path: Path) -> None:
@@ -289,9 +302,9 @@ PLAYED = ("cancel-mid-stream", "crash", "hello", "retry", "steer-and-queue", "to
 
 @MODEL
 @pytest.mark.tlc
-def test_logs_that_the_harness_writes_in_format_4_are_behaviours_of_the_model(tmp_path: Path) -> None:
-    """What the examples leave behind, in one run of TLC; without its last anchor a log is refused."""
-    found = []
+def test_what_is_written_in_format_4_is_a_behaviour_of_the_model(tmp_path: Path) -> None:
+    """By the command, in one run of TLC: what the examples leave behind, the traces of cases, some logs of published
+    packages where they lie; and a log without its last anchor, which is refused."""
     for name in PLAYED:
         file = tmp_path / f"{name}.jsonl"
         played = CliRunner().invoke(
@@ -300,26 +313,18 @@ def test_logs_that_the_harness_writes_in_format_4_are_behaviours_of_the_model(tm
         assert played.exit_code == 0, played.output
         version, traces = traces_in(file)
         assert (version, len(traces)) == (4, 1), name
-        found += traces
-    hello = [row.value for row in read(tmp_path / "hello.jsonl") if isinstance(row, ReadRow) and row.value is not None]
-    cases = traces_of_cases(LATER_CASES, "seed", tmp_path)
-    found += [one for traces in cases.values() for one in traces]
-    *whole, broken = check([*found, trace(without("assistant/message")(hello))], law("seed", 4))
-    assert [told(one.trace.name, one) for one in whole if not one.accepted] == []
-    assert sum(one.explained for one in whole) == sum(len(one.rows) for one in found) > 80
-    assert broken.row is not None
-    assert broken.row.label[1] == "step/end"
-
-
-@MODEL
-@pytest.mark.tlc
-@pytest.mark.skipif(not SNAPSHOTS, reason=f"the corpus of logs in format 4 is not at {SHARED}; set LOOPSPEC_CORPUS")
-def test_logs_of_published_packages_in_format_4_are_behaviours_of_the_model() -> None:
-    """Some of the corpus, read where it lies; `loopspec trace-check` reads the rest as well."""
-    found = [one for file in SNAPSHOTS[:8] for one in traces_in(file)[1]]
-    verdicts = check(found, law("seed", 4))
-    assert [told(one.trace.name, one) for one in verdicts if not one.accepted] == []
-    assert sum(one.explained for one in verdicts) > 150
+    hello = (tmp_path / "hello.jsonl").read_text().splitlines(keepends=True)
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text("".join(line for line in hello if '"type":"assistant/message"' not in line))
+    traces_of_cases(LATER_CASES, "seed", tmp_path)
+    result = CliRunner().invoke(main, ["trace-check", "--profile", "seed", str(tmp_path), *map(str, SNAPSHOTS[:8])])
+    assert result.exit_code == 1, result.output
+    told_ones = [line for line in result.output.splitlines() if not line.startswith("  ")]
+    assert sorted(line.split()[0] for line in told_ones if "ACCEPTED" not in line) == ["REFUSED"], result.output
+    assert len(told_ones) >= len(PLAYED) + len(LATER_CASES) + 1 + len(SNAPSHOTS[:8])
+    (refused,) = (line for line in told_ones if line.startswith("REFUSED"))
+    assert f"{broken}: line" in refused
+    assert "step/end 1 1" in refused
 
 
 @pytest.mark.skipif(not SNAPSHOTS, reason=f"the corpus of logs in format 4 is not at {SHARED}; set LOOPSPEC_CORPUS")
