@@ -28,6 +28,7 @@ KILLS = Kills(
         Kill(mutant="driver/no-latch", clause="L-SEND-9", case="wake/after-cancel", words="A wake is forgotten."),
         Kill(mutant="driver/same", fate="equivalent", words="driver at its first bound"),
         Kill(mutant="driver/hangs", fate="dead", case="smoke/text"),
+        Kill(mutant="driver/unseen", fate="unobservable", words="driver, at gates"),
         Kill(mutant="driver/alive", fate="hole"),
     )
 )
@@ -202,12 +203,13 @@ def test_headings_and_landmarks(page: Page) -> None:
 
 def test_the_kill_matrix(page: Page, run: Run, tmp_path: Path) -> None:
     fates = {a["data-fate"]: int(text) for a, text in page.all("dd") if "data-fate" in a}
-    assert fates == {"killed": 1, "dead": 1, "equivalent": 1, "hole": 1}
+    assert fates == {"killed": 1, "dead": 1, "equivalent": 1, "unobservable": 1, "hole": 1}
     rows = [text for _, text in page.all("ul", class_="kills")]
     assert rows == [
         "driver/hangs in smoke/text",
         "driver/alive",
         "driver/same driver at its first bound",
+        "driver/unseen driver, at gates",
         "driver/no-latch A wake is forgotten. killed by wake/after-cancel",
     ]
     assert load(tmp_path / "kills.json") is None

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from loopconform.cli import version
-from loopconform.mutants import equal, matrix
+from loopconform.mutants import equal, matrix, observed
 from loopconform.mutants.differences import Ear
 from loopconform.mutants.matrix import Bench, Kill
 from loopconform.mutants.named import HOME, everything, slug
@@ -162,6 +162,9 @@ def survivor(fault: Fault, finding: equal.Finding) -> Kill:
         return Kill(fault.id, "equivalent", words=words)
     if finding.is_equal:
         return Kill(fault.id, "equivalent", words="; ".join(finding.asked))
+    seen = observed.findings([fault]).get(fault.id, observed.Finding())
+    if seen.is_unobservable:
+        return Kill(fault.id, "unobservable", words="; ".join(seen.equal))
     reason = reasons().get(fault.id)
     if reason is None:
         raise UnexplainedError(f"{fault.id} survives, and {HOLES.name} does not say why ({finding})")

@@ -26,6 +26,8 @@ adapter, and judged by the sound law like any other implementation. It is
 * **dead** when it hangs or dies: the verdict is ADAPTER_ERROR, and no case that it survives FAILs;
 * **equivalent** when the complete graph of the machine is the same with it, edge by edge, at the bounds named: a
   second belt, which nobody can see. No more is claimed than those bounds;
+* **unobservable** when its complete graph, in the surroundings that the protocol can make and without the labels that
+  no adapter can report, cannot be told from that of the law, at the bounds named (`loopconform.mutants.observed`);
 * a **hole** when nothing above holds. The reason says what would have to be seen.
 """
 
@@ -42,7 +44,11 @@ def page(faults: Sequence[Fault], kills: Mapping[str, Kill]) -> str:
     groups: dict[str, list[Fault]] = defaultdict(list)
     for fault in faults:
         groups[fault.id.split("/")[0]].append(fault)
-    text = [HEAD, "| faults | killed | dead | equivalent | holes | all |", "|---|---:|---:|---:|---:|---:|"]
+    text = [
+        HEAD,
+        "| faults | killed | dead | equivalent | unobservable | holes | all |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
     for name, members in groups.items():
         text.append(_counts(name, Counter(kills[fault.id].fate for fault in members)))
     text.append(_counts("**all**", fates))
@@ -50,6 +56,8 @@ def page(faults: Sequence[Fault], kills: Mapping[str, Kill]) -> str:
     text += [_row(fault, kills[fault.id].words) for fault in faults if kills[fault.id].fate == "hole"]
     text.append("\n## Equivalent\n\n| fault | where | what it does | proved at |\n|---|---|---|---|")
     text += [_row(fault, kills[fault.id].words) for fault in faults if kills[fault.id].fate == "equivalent"]
+    text.append("\n## Unobservable\n\n| fault | where | what it does | proved at |\n|---|---|---|---|")
+    text += [_row(fault, kills[fault.id].words) for fault in faults if kills[fault.id].fate == "unobservable"]
     text.append("\n## Dead\n\n| fault | where | what it does | seen in |\n|---|---|---|---|")
     text += [_row(fault, _seen(kills[fault.id])) for fault in faults if kills[fault.id].fate == "dead"]
     text.append(
@@ -107,7 +115,7 @@ def _clause(clause: str, faults: Iterable[Fault], kills: Mapping[str, Kill]) -> 
     return f"| {clause} | {', '.join(shown)} | {', '.join(others)} |"
 
 
-FATES: tuple[Fate, ...] = ("killed", "dead", "equivalent", "hole")
+FATES: tuple[Fate, ...] = ("killed", "dead", "equivalent", "unobservable", "hole")
 
 SHOWN = 6
 """Killed faults that are shown of a clause; the tables below have them all."""

@@ -20,11 +20,12 @@ __all__ = ["FATES", "PLACE", "Kill", "Kills", "load"]
 
 PLACE = Path(__file__).parents[2] / "mutants" / "kills.json"
 
-Fate = Literal["killed", "dead", "equivalent", "hole"]
+Fate = Literal["killed", "dead", "equivalent", "unobservable", "hole"]
 FATES: dict[Fate, str] = {
     "killed": "killed by a case",
     "dead": "hang or die in a case, and fail none",
     "equivalent": "proved equivalent to the law, within bounds",
+    "unobservable": "proved to be beyond what the protocol can show, within bounds",
     "hole": "not killed: holes of the suite",
 }
 
