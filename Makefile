@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: conform conform-dsh findings kills test lint interop bench soak explore-deep explore-pins logs-deep tla tla-deep tla-record documents clean
+.PHONY: conform conform-dsh races-100 findings kills test lint interop bench soak explore-deep explore-pins logs-deep tla tla-deep tla-record documents clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -65,6 +65,12 @@ conform-dsh: $(READY)  ## the suite on the published npm packages, installed out
 	$(BIN)/loopspec conform -j 2 --adapter $(DSH) --profile dsh-0.1
 	$(BIN)/loopspec conform -j 2 --adapter "$(DSH)/run --jitter 1" --profile dsh-0.1
 	$(BIN)/loopspec conform -j 2 --adapter $(DSH) --profile seed --no-shrink --expected-failures $(DSH)/expected-seed.yaml
+
+races-100: $(READY)    ## the races 100 times on each event loop, one trace each; and with jitter on the published packages
+	for loop in asyncio trio; do \
+	  $(BIN)/loopspec conform repeat --adapter python-reference --backend $$loop --times 100 || exit $$?; done
+	$(DSH)/install.sh
+	$(BIN)/loopspec conform repeat --adapter "$(DSH)/run --jitter 1" --profile dsh-0.1 --times 100
 
 findings: $(READY)     ## write anew what the published packages do that the default profile does not allow
 	$(DSH)/install.sh

@@ -15,6 +15,7 @@ from rich.progress import Progress
 
 from loopconform.cli import version
 from loopconform.commands.conform_levels import commands
+from loopconform.commands.conform_repeat import command as repeat_command
 from loopconform.commands.conform_replay import command as replay_command
 from loopconform.protocol.case import BadCase, Case, load_cases
 from loopconform.replays.traces import write as write_traces
@@ -253,5 +254,5 @@ def _html(run: Run) -> str:
     return report_html.render(run, version(), kills.load())
 
 
-for _level in (*commands(_write), replay_command):
+for _level in (*commands(_write), repeat_command, replay_command):
     command.add_command(_level)

@@ -138,6 +138,8 @@ def findings(faults: Iterable[Fault], told: Callable[[str], None] = lambda line:
     found = {fault.id: Finding() for fault in faults}
     for bound in bounds():
         mine = [fault for fault in faults if bound.name.startswith(MACHINE_OF[fault.module.rpartition(".")[2]])]
+        if not mine:
+            continue
         ear = Ear(mine, most=1)
         with ear.listening(bound.name):
             sound = graph(bound)

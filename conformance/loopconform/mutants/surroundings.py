@@ -263,7 +263,7 @@ CREATION: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
         {"depth": 1, "creates": 1, "ids": 1, "callers": 1, "aborts": 1, "disposals": 1, "appends": 1, "inner": 1},
     ),
     "woken": (
-        {"fibers": ("provider", "agents", "caller"), "setups": ("settles",)},
+        {"fibers": ("provider",), "requests": ("dispose",), "setups": ("settles",)},
         {"depth": 1, "creates": 1, "ids": 1, "callers": 1, "disposals": 1, "unloads": 1, "wakes": 1, "inner": 1},
     ),
     "pair": (

@@ -100,10 +100,12 @@ class Player:
         profile: str,
         until: Callable[[Any], None] | None = None,
         program: Iterable[Any] | None = None,
+        judge: bool = True,
     ) -> Result:
         """Play a case under a profile, and judge it. `until` hears every message of the adapter.
 
         `program` goes on behind the opening of the case, in the place of its own: it may be made while it is played.
+        Without `judge` nobody looks at what comes: the transcript is all there is, and PASS says nothing.
         """
         began = now()
         record: list[Message] = []
@@ -117,7 +119,7 @@ class Player:
                 kind, reason = lacking
                 return Result(case, profile, kind, reason)  # type: ignore[arg-type]
             opening = case.opening.model_copy(update={"profile": profile})
-            court = Court(opening, hello, self._machine)
+            court: Any = Court(opening, hello, self._machine) if judge else _Nobody()
             rest = case.program[1:] if program is None else program
             self._perform(court, chain([opening], rest), record, until)
             messages = court.messages
@@ -136,7 +138,7 @@ class Player:
         return Result(case, profile, verdict, reason, fault, tuple(record), messages, now() - began)
 
     def _perform(
-        self, court: Court, program: Iterable[Any], record: list[Message], until: Callable[[Any], None] | None
+        self, court: Any, program: Iterable[Any], record: list[Message], until: Callable[[Any], None] | None
     ) -> None:
         assert self._channel is not None
         shift = self._next
@@ -162,7 +164,7 @@ class Player:
             self._hear(court, closing, shift, record, until)
 
     def _hear(
-        self, court: Court, reply: Any, shift: int, record: list[Message], until: Callable[[Any], None] | None
+        self, court: Any, reply: Any, shift: int, record: list[Message], until: Callable[[Any], None] | None
     ) -> None:
         self._check(reply)
         id = getattr(reply, "id", None)
@@ -188,6 +190,18 @@ class Player:
             self._closing(self._next, lambda reply: None)
         except AdapterError:
             self.close()
+
+
+class _Nobody:
+    """In the place of a court: everything is heard, and nothing is said."""
+
+    messages = 0
+
+    def request(self, id: int, request: Any) -> None:
+        """Nothing."""
+
+    def reply(self, reply: Any) -> None:
+        """Nothing."""
 
 
 def missing(case: Case, profile: str, hello: HelloReply) -> tuple[str, str] | None:

@@ -1,0 +1,108 @@
+"""The same cases again and again: every repetition must pass, and show the same.
+
+Two traces are the same when in every settle window the order of what happened to each agent is the same, and the same
+hooks arrived and the same promises settled, in whatever order. Ids that an implementation mints are renamed. A trace is
+judged when it is seen for the first time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from loopconform.divergence import length_explained, read
+from loopconform.runner.play import Player
+from loopconform.runner.results import Message, Result
+from loopconform.runner.suite import Job
+from loopspec.profile import law
+
+UNORDERED = ("gate", "fulfilled", "rejected")
+MINTED = 36
+"""Characters of an id that nobody has given: a UUID."""
+
+Trace = tuple[Any, ...]
+
+
+class Repeated(NamedTuple):
+    """One case under one profile: how its repetitions came out, and how many different traces they showed."""
+
+    case: str
+    profile: str
+    verdicts: dict[str, int]
+    traces: int
+    reason: str = ""
+
+    @property
+    def is_steady(self) -> bool:
+        """Every repetition passed, and all showed the same."""
+        return self.verdicts.keys() == {"PASS"} and self.traces == 1
+
+
+def trace_of(transcript: Iterable[Message]) -> Trace:
+    """What an adapter showed, without what says nothing."""
+    names: dict[str, str] = {}
+    windows: list[Any] = []
+    ordered: dict[str, list[str]] = defaultdict(list)
+    unordered: list[str] = []
+    for message in transcript:
+        body = message.body
+        if message.who != "adapter" or body["type"] == "ok":
+            continue
+        text = json.dumps(_renamed(_sorted(body), names), sort_keys=True)
+        if body["type"] in UNORDERED:
+            unordered.append(text)
+        else:
+            ordered[str(body.get("agent", ""))].append(text)
+        if body["type"] == "settled":
+            windows.append(
+                (tuple(sorted((agent, tuple(seen)) for agent, seen in ordered.items())), tuple(sorted(unordered)))
+            )
+            ordered, unordered = defaultdict(list), []
+    return tuple(windows)
+
+
+def _sorted(body: dict[str, Any]) -> dict[str, Any]:
+    if body["type"] != "settled":
+        return body
+    return {**body, "parked": sorted(body["parked"], key=lambda one: json.dumps(one, sort_keys=True))}
+
+
+def _renamed(value: Any, names: dict[str, str], key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {name: _renamed(item, names, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_renamed(item, names) for item in value]
+    if key == "id" and isinstance(value, str) and len(value) == MINTED:
+        return names.setdefault(value, f"minted-{len(names)}")
+    return value
+
+
+def repeat(
+    player: Player, jobs: Sequence[Job], times: int, told: Callable[[Repeated], None] = lambda one: None
+) -> list[Repeated]:
+    """Play each job so many times, one after the other on one adapter."""
+    found = []
+    for case, profile in jobs:
+        verdicts: Counter[str] = Counter()
+        traces: dict[Trace, str] = {}
+        reason = ""
+        for time in range(times):
+            result: Result = player.play(case, profile, judge=time == 0)
+            trace, verdict = trace_of(result.transcript), str(result.verdict)
+            if time and verdict == "PASS":
+                verdict = traces[trace] if trace in traces else judged(player, result)
+            traces.setdefault(trace, verdict)
+            verdicts[verdict] += 1
+            reason = reason or result.reason
+        found.append(Repeated(case.id, profile, dict(verdicts), len(traces), reason))
+        told(found[-1])
+    return found
+
+
+def judged(player: Player, result: Result) -> str:
+    """The verdict on a transcript that nobody has judged."""
+    heard = read(result.transcript)
+    chosen = law(heard[0][1].profile, heard[0][1].session_format)
+    return "PASS" if length_explained(heard, player.greet(), chosen) == len(heard) else "FAIL"
