@@ -437,7 +437,7 @@ Unwind ==
      /\ members' = With([Begun(m) EXCEPT !.scope = "unwinding",
                                   !.driver = IF IsBuilt(m) THEN "drained" ELSE @])
      /\ Notes(<<"unwind", m.number>>,
-              Frame("ask", m.number, <<"owner", "scope", cause, BegunAlready(OwnedBy(<<"agent", m.number>>))>>))
+              Frame("ask", m.number, <<"owner", "scope", cause, BegunAlready(OwnedBy(<<"agent", m.number>>)), 0>>))
 
 (* C-OWN-10: it has begun to unwind with the provider already.             *)
 AwaitScope ==
@@ -539,18 +539,19 @@ GoneBadly ==
 
 -----------------------------------------------------------------------------
 (* Asking for a teardown: handles, owner effects, unloading fibers,        *)
-(* unwinding scopes.  A frame <<"ask", n, <<reason, then, what, spared>>>> *)
-(* asks the transactions that are due, one after the other, newest first,  *)
-(* and waits for all of them but the spared.  A fifth part is the one that *)
-(* was cancelled last, if the log may refuse that.                         *)
+(* unwinding scopes.  A frame <<"ask", n, <<reason, then, what, spared,    *)
+(* asked>>>> asks the transactions that are due, one after the other,      *)
+(* newest first, and waits for all of them but the spared; it remembers    *)
+(* the one that it asked last, and in a sixth part that the log may refuse *)
+(* its cancel.                                                             *)
 
 (* L-DSP-4, L-LOG-3: a record of its session is being published, so that   *)
 (* the log may refuse what the cancel writes.                              *)
 MayBeRefused(n) ==
   ~DisposalOutlivesRefusal /\ Holds(sessions, n) /\ EntryOf(sessions, n).appending
-Calm == [Top EXCEPT !.at = "ask", !.x = SubSeq(@, 1, 4), !.live = FALSE]
+Behind(n) == [Top EXCEPT !.at = "ask", !.x = <<@[1], @[2], @[3], @[4], n>>, !.live = FALSE]
 LeavesNow(n) == Holds(agents, n) /\ EntryOf(agents, n).phase # "announcing"
-Refused == Runs /\ Top.at = "ask" /\ Len(Top.x) = 5 /\ threw
+Refused == Runs /\ Top.at = "ask" /\ Len(Top.x) = 6 /\ threw
 
 (* LR-228: nothing was cancelled; agent and session leave at once, or as   *)
 (* soon as nobody talks about them, and the driver goes on all the same.   *)
@@ -596,13 +597,13 @@ AskDeactivate ==
   /\ Asks /\ DueNumbers # {} /\ M(Next1).reason = ""
   /\ Steps /\ Casts
   /\ members' = AskedWith([M(Next1) EXCEPT !.reason = Top.x[1], !.begun = TRUE])
-  /\ Notes(<<"deactivate", Next1, Top.x[1]>>, Calm)
+  /\ Notes(<<"deactivate", Next1, Top.x[1]>>, Behind(Next1))
 
 AskCancel ==
   /\ Asks /\ DueNumbers # {} /\ M(Next1).reason # ""
   /\ Steps /\ Casts
   /\ members' = AskedWith(Cancelled(M(Next1)))
-  /\ Notifies(<<"cancel", Next1>>, IF MayBeRefused(Next1) THEN [Calm EXCEPT !.x = Append(@, Next1)] ELSE Calm)
+  /\ Notifies(<<"cancel", Next1>>, IF MayBeRefused(Next1) THEN [Behind(Next1) EXCEPT !.x = Append(@, "or refused")] ELSE Behind(Next1))
 
 AskRefused ==
   /\ Refused
@@ -643,7 +644,7 @@ UnwindAll ==
   /\ Steps /\ Casts
   /\ LET n == Descending(OpenScopes)[1] IN
      /\ members' = {IF m.number = n THEN [m EXCEPT !.scope = "unwinding"] ELSE m : m \in Asked(Joined)}
-     /\ Notes(<<"unwind", n>>, Calm)
+     /\ Notes(<<"unwind", n>>, Behind(n))
 
 ParkUnload ==
   /\ AllAsked /\ Top.x[2] = "unload" /\ ~(Unwinding /\ OpenScopes # {})
@@ -671,7 +672,7 @@ ClosingProvider ==
   /\ Runs /\ Top.at = "ticked" /\ Top.n = Service /\ Fiber(Provider) = "active"
   /\ Steps /\ UNCHANGED <<members, sessions, agents>>
   /\ fibers' = WithFiber(Provider, "unloading")
-  /\ Notes(<<"closing", Provider>>, Frame("ask", Provider, <<"provider", "unload", "service", {}>>))
+  /\ Notes(<<"closing", Provider>>, Frame("ask", Provider, <<"provider", "unload", "service", {}, 0>>))
 
 ServiceProviderGone ==
   /\ Runs /\ Top.at = "unloaded" /\ Top.x[1] = "service"
@@ -942,14 +943,14 @@ CallDispose ==
   left.disposals > 0 /\
   \E m \in members :
     /\ "dispose" \in Requests /\ m.public = "resolved" /\ ~m.gone
-    /\ Call(<<"dispose", m.number>>, Frame("ask", m.number, <<"teardown", "promise", "", {}>>),
+    /\ Call(<<"dispose", m.number>>, Frame("ask", m.number, <<"teardown", "promise", "", {}, 0>>),
             IF m.begun THEN <<"disposals", "stale">> ELSE <<"disposals">>)
 
 CallRelease ==
   left.disposals > 0 /\
   \E m \in members :
     /\ "release" \in Requests /\ ~m.begun
-    /\ Call(<<"release", m.number>>, Frame("ask", m.number, <<"owner", "promise", "", {}>>), <<"disposals">>)
+    /\ Call(<<"release", m.number>>, Frame("ask", m.number, <<"owner", "promise", "", {}, 0>>), <<"disposals">>)
 
 Unloadable ==
   {f \in FiberNumbers :
@@ -1012,7 +1013,7 @@ OpenDispatch ==
     [] Top.at = "noticed"                                    -> "agent/session-start"
     [] Top.at \in {"agentless", "agent told"}                -> "agent/disposed"
     [] Top.at \in {"bare", "session told"}                   -> "session/disposed"
-    [] Top.at = "ask" /\ Len(Top.x) = 5                       -> "cancel"
+    [] Top.at = "ask" /\ Len(Top.x) = 6                       -> "cancel"
     [] Top.at = "told of"                                    -> "agent/disposed"
     [] OTHER                                                 -> ""
 Spoken == IF Top.at \in {"ask", "told of"} THEN Top.x[5] ELSE Top.n
@@ -1064,8 +1065,8 @@ Answer ==
       [] what = "rollback" -> Answered(p, Done, Frame("rejecting", n, p.x))
       [] what = "tick"     -> Answered(p, Done,
                                 IF n = Service THEN Frame("ticked", n, <<>>)
-                                ELSE IF n = Provider THEN Frame("ask", n, <<"provider", "unload", "self", {}>>)
-                                ELSE Frame("ask", n, <<"owner", "unload", "self", BegunAlready(OwnedBy(<<"fiber", n>>))>>))
+                                ELSE IF n = Provider THEN Frame("ask", n, <<"provider", "unload", "self", {}, 0>>)
+                                ELSE Frame("ask", n, <<"owner", "unload", "self", BegunAlready(OwnedBy(<<"fiber", n>>)), 0>>))
       [] what = "agent/created" -> \/ Answered(p, Done, Frame(p.x[1], n, <<>>))
                                    \/ Answered(p, <<"throws">>, Frame(p.x[1], n, <<"throws">>))
       [] what = "unload" /\ n = Service -> Fiber(Provider) = "gone" /\ Answered(p, Done, Frame("providerless", n, <<>>))

@@ -189,7 +189,7 @@ def enter(s: Batch, call: Call) -> Outcome[Batch]:
     """L-TOOL-17, T-304  The last look at the signal before the body."""
     if not may_enter(s):
         return leave(s, ("return", False))
-    return leave(s.put(entered=(*s.entered, call)), ("return", True))
+    return leave(s.put(entered=tuple(sorted((*s.entered, call)))), ("return", True))
 
 
 # --- groups --------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from loopspec.worlds import retry_world
 from loopspec.worlds.retry_world import bound
 
 TINY = bound("tiny", failures=1, steps=1, cancels=1, ends=1, refusals=1)
-BOUNDS = {one.name: one for one in (TINY, *retry_world.BOUNDS.values())}
+FULL = bound("full", failures=3, steps=2, cancels=1, ends=1, refusals=1, doubles=1)
+BOUNDS = {one.name: one for one in (TINY, FULL, *retry_world.BOUNDS.values())}
 
 
 def _system(law: Law, name: str) -> Any:
@@ -42,7 +43,7 @@ SUBJECT = Subject(
     system=_system,
     bounds={name: constants_of(one) for name, one in BOUNDS.items()},
     quick="chains",
-    deep="quick",
+    deep="full",
     fields=(
         core("over", "boolean", "The plugin has ended.", "", "M-621"),
         core("active", "boolean", "A recovery is under way.", "", "M-621"),
@@ -77,6 +78,6 @@ SUBJECT = Subject(
     extra={
         "alphabet": "chains quick",
         "ci": "chains",
-        "by command": "quick tiny small tiny/dsh-0.1",
+        "by command": "full deep quick tiny small tiny/dsh-0.1",
     },
 )
