@@ -110,6 +110,8 @@ class Findings(NamedTuple):
     played: int
     verdicts: dict[str, int]
     hello: HelloReply
+    lacking: tuple[str, ...] = ()
+    """Cases that the implementation says it cannot be asked to play."""
 
 
 def search(player: Player, results: Iterable[Result], own: Profile, shorten: bool = True) -> Findings:
@@ -118,8 +120,11 @@ def search(player: Player, results: Iterable[Result], own: Profile, shorten: boo
     cases: dict[tuple[str, ...], list[str]] = {}
     verdicts: dict[str, int] = {}
     played = 0
+    lacking: list[str] = []
     for result in results:
         played += 1
+        if result.verdict == "NOT_IMPLEMENTED":
+            lacking.append(result.case.id)
         verdicts[result.verdict] = verdicts.get(result.verdict, 0) + 1
         if result.verdict not in ("PASS", "FAIL"):
             continue
@@ -130,7 +135,7 @@ def search(player: Player, results: Iterable[Result], own: Profile, shorten: boo
                 best[one.fields] = one
     if shorten:
         best = {fields: _shortest(player, one, own) for fields, one in best.items()}
-    return Findings(best, cases, played, verdicts, player.greet())
+    return Findings(best, cases, played, verdicts, player.greet(), tuple(lacking))
 
 
 def _size(case: Case) -> int:
@@ -257,6 +262,8 @@ def expectations(found: Findings, ids: set[str]) -> str:
         fresh = sorted({id for id in found.cases[fields] if id in ids} - written)
         written.update(fresh)
         lines += [f"# {', '.join(fields) or 'not explained'}", *(f"{id}@{BASE}: FAIL" for id in fresh)] if fresh else []
+    lacking = sorted(set(found.lacking) & ids)
+    lines += ["# cannot be played", *(f"{id}@{BASE}: NOT_IMPLEMENTED" for id in lacking)] if lacking else []
     return "\n".join(lines) + "\n"
 
 
@@ -292,7 +299,7 @@ def main(
         player.close()
     text = document(found, own)
     if expected is not None:
-        expected.write_text(expectations(found, {case.id for case in cases}), encoding="utf-8")
+        expected.write_text(expectations(found, {case.id for case in cases if BASE in case.profiles}), encoding="utf-8")
     if out is None:
         click.echo(text, nl=False)
     else:
