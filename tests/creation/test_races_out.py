@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from tests.creation.stage import MODEL, USER, Gate, Stage, Veto, outcome, quiet, stage
 
@@ -611,3 +612,17 @@ async def test_k42_one_failing_cleanup_leaves_nothing_behind(caplog: pytest.LogC
         assert "cleanup failed" in caplog.text
         await st.live("a")
         await st.live("b")
+
+
+async def test_a_harness_that_is_left_while_a_child_unwinds_comes_to_its_end() -> None:
+    """Nobody answers any more then; clean-up work that cannot be cancelled waits for no answer."""
+    unwind = Gate()
+    with anyio.CancelScope() as left:
+        async with stage() as st:
+            parent = await st.live()
+            await st.agents.create("b", MODEL, owner=parent.agent.ctx, setup=st.composing(unwind=unwind))
+            parent.dispose()
+            await unwind.reached()
+            unwind.open()
+            left.cancel()
+    assert left.cancel_called

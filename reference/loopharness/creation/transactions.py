@@ -277,11 +277,14 @@ class Transactions:
         return ended
 
     def shut(self) -> None:
-        """The harness has ended: a context that ends later has nobody left to wait for."""
+        """The harness has ended: nobody answers any more, so whatever still unwinds has nobody left to wait for."""
         self._group = None
         for ended in self._unloads.values():
             ended.resolve(None)
         self._unloads.clear()
+        for item in self.engine.items.values():
+            if isinstance(item, Transaction):
+                item.ended.resolve(None)
 
     def _unload(self, fiber: int) -> None:
         if self._group is None:
