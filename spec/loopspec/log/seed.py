@@ -56,8 +56,9 @@ def header_fault(data: Json) -> str:
     if "reasoningEffort" in config and not is_text(config["reasoningEffort"]):
         return "has an invalid reasoningEffort"
     marks = header.get("adapterDefaults", {}) if isinstance(header, Mapping) else None
-    marked = isinstance(marks, Mapping) and ADAPTER_FIELDS.issuperset(marks)
-    if not marked or any(mark is not True or name not in config for name, mark in marks.items()):
+    if not isinstance(marks, Mapping) or not ADAPTER_FIELDS.issuperset(marks):
+        return "has invalid adapterDefaults"
+    if any(mark is not True or name not in config for name, mark in marks.items()):
         return "has invalid adapterDefaults"
     return ""
 
