@@ -14,7 +14,7 @@ from tests.logs.building import Builder, Rows, find, legal, render, text, tool_c
 from loopconform.check import Options, Profile, check_file
 from loopconform.reader import ReadRow, read
 from loopspec import attempt, driver, inbox
-from loopspec.log import refusal
+from loopspec.log import acceptance, refusal
 from loopspec.log.acceptance import Acceptance, law_of
 from loopspec.log.oracle import Oracle
 from loopspec.log.refusal import GUARDS, Fixed, machine_with
@@ -26,11 +26,11 @@ SNAPSHOTS = sorted((corpus.SHARED / "v4-snapshots").rglob("*.jsonl"))
 
 def judged(rows: Rows, profile: str = "seed") -> list[Violation]:
     """What acceptance alone says of these rows."""
-    acceptance = Acceptance(rows[0], law_of(profile, 4 if rows[0]["version"] == 4 else 0))
+    run = Acceptance(rows[0], law_of(profile, 4 if rows[0]["version"] == 4 else 0))
     found: list[Violation] = []
     for line, row in enumerate(rows[1:], 2):
-        found += acceptance.event(row, line)
-    return [*found, *acceptance.finish()]
+        found += run.event(row, line)
+    return [*found, *run.finish()]
 
 
 def stored(path: Path) -> Rows:
@@ -373,7 +373,7 @@ def test_a_crash_is_owed_nothing() -> None:
 
 
 def test_a_bound_is_undecided_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    from loopspec.log import acceptance, oracle
+    from loopspec.log import oracle
 
     acceptance.automaton.cache_clear()
     monkeypatch.setattr(oracle, "POINT_LIMIT", 5)
@@ -427,6 +427,27 @@ def test_a_deep_queue_is_followed() -> None:
         made.answer(text("Yes."))
         made.end()
     assert judged(made.rows) == []
+
+
+def test_what_one_log_was_searched_deeper_for_serves_the_next() -> None:
+    """A row that takes calls within calls to explain: remembered as unexplained by few, it is searched deeper again."""
+    acceptance.automaton.cache_clear()
+    made = Builder(0)
+    made.queue(made.user("Hello.", "u1"), start=0)
+    made.turn, made.step = 1, 0
+    made.add("turn/start", {"turn": 1})
+    made.claim()
+    made.open_step()
+    made.queue(made.user("More.", "u2"), start=0)  # by a listener of the step, and by one of that record
+    made.queue(made.user("More.", "u3"), start=1)
+    made.add("user/message", made.user("Hello.", "u1"), surfaceOp="append")
+    made.header("initial")
+    made.add("request/context", {"provider": "mock", "model": "m"})
+    made.answer(text("Hi."))
+    made.end()
+    assert [refusals(judged(made.rows)) for _ in range(3)] == [[], [], []]
+    shallow = acceptance.automaton(law_of("seed", 0))
+    assert shallow.empty in shallow.table.values(), "a shallow search explains it: the test says nothing"
 
 
 # -- the law is the one that drives ------------------------------------------------------------------------------

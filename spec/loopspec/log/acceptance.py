@@ -157,8 +157,8 @@ class Acceptance:
             after = machine.table.get((before, seen))
             if after is None:
                 after = machine.next(before, seen)
-                if after == machine.empty:
-                    after = self._deeper()
+            if after == machine.empty:  # remembered or not: what a search found nothing for, a deeper one may explain
+                after = self._deeper()
             self._state = after
             self._streaming = after == before and seen == _DELTA and after != machine.empty
         if seen[0] == "splice":
