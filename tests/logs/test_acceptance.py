@@ -16,7 +16,7 @@ from loopconform.reader import ReadRow, read
 from loopspec import attempt, driver, inbox
 from loopspec.log import acceptance, refusal
 from loopspec.log.acceptance import Acceptance, law_of
-from loopspec.log.oracle import Oracle
+from loopspec.log.oracle import DEPTHS, Oracle
 from loopspec.log.refusal import GUARDS, Fixed, machine_with
 from loopspec.log.rule import Violation
 
@@ -446,8 +446,8 @@ def test_what_one_log_was_searched_deeper_for_serves_the_next() -> None:
     made.answer(text("Hi."))
     made.end()
     assert [refusals(judged(made.rows)) for _ in range(3)] == [[], [], []]
-    shallow = acceptance.automaton(law_of("seed", 0))
-    assert shallow.empty in shallow.table.values(), "a shallow search explains it: the test says nothing"
+    shallow = acceptance.automaton(law_of("seed", 0), DEPTHS[0])
+    assert shallow.empty in shallow.table.values(), "a shallow search explains it, so this shows nothing"
 
 
 # -- the law is the one that drives ------------------------------------------------------------------------------
