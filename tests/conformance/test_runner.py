@@ -13,10 +13,12 @@ from tests.conformance.recorded import HAND, hand
 
 from loopconform.cli import main
 from loopconform.commands.conform import command
+from loopconform.commands.conform_repeat import RACES, exit_code
 from loopconform.protocol.case import Case, load_cases
 from loopconform.protocol.replies import HelloReply
 from loopconform.runner.channel import opener
 from loopconform.runner.play import missing
+from loopconform.runner.repeat import Repeated, lets_tasks_race
 from loopconform.runner.results import Result, Run, Verdict
 from loopconform.runner.suite import ExpectedError, jobs_of, judged, load_expected, play_all
 
@@ -187,3 +189,23 @@ def test_smoke_and_validate() -> None:
     assert outcome.exit_code == 0, outcome.output
     assert '✓ {"type":"hello"' in outcome.output
     assert outcome.output.count("✓") >= 8
+
+
+# -- repetitions ---------------------------------------------------------------------------------------------------
+
+
+def test_several_traces_are_a_failure_unless_the_program_lets_two_tasks_race() -> None:
+    races = {case.id: case for case in load_cases([RACES])}
+    assert lets_tasks_race(races["races/lr-070"])
+    assert not lets_tasks_race(races["races/lr-001"])
+    steady = Repeated("races/x", "seed", {"PASS": 3}, traces=1)
+    assert exit_code([steady], any_trace=False) == 0
+    assert exit_code([steady._replace(traces=2)], any_trace=False) == 1
+    assert exit_code([steady._replace(traces=2)], any_trace=True) == 0
+    assert exit_code([steady._replace(traces=2, free=True)], any_trace=False) == 0
+    assert exit_code([steady._replace(verdicts={"PASS": 2, "FAIL": 1}, free=True)], any_trace=True) == 1
+
+
+def test_repetitions_are_played_and_compared() -> None:
+    code, text = invoke("repeat", "--adapter", "python-reference", "--times", "3", "--case", "races/lr-001")
+    assert (code, text) == (0, "3 of 3 repetitions passed; 1 of 1 cases with one trace\n")

@@ -3,6 +3,9 @@
 Two traces are the same when in every settle window the order of what happened to each agent is the same, and the same
 hooks arrived and the same promises settled, in whatever order. Ids that an implementation mints are renamed. A trace is
 judged when it is seen for the first time.
+
+A program may let two tasks race: what a reaction *queues* runs beside the loop, and which of them goes first is
+nobody's promise. Such a case may show several traces, each of them lawful.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from loopconform.divergence import length_explained, read
+from loopconform.protocol.case import Case
+from loopconform.protocol.requests import React
 from loopconform.runner.play import Player
 from loopconform.runner.results import Message, Result
 from loopconform.runner.suite import Job
@@ -26,18 +31,27 @@ Trace = tuple[Any, ...]
 
 
 class Repeated(NamedTuple):
-    """One case under one profile: how its repetitions came out, and how many different traces they showed."""
+    """One case under one profile: how its repetitions came out, and how many different traces they showed.
+
+    `free`: the order of what it shows is nobody's promise.
+    """
 
     case: str
     profile: str
     verdicts: dict[str, int]
     traces: int
     reason: str = ""
+    free: bool = False
 
     @property
     def is_steady(self) -> bool:
-        """Every repetition passed, and all showed the same."""
-        return self.verdicts.keys() == {"PASS"} and self.traces == 1
+        """Every repetition passed, and all showed the same, as far as that is promised."""
+        return self.verdicts.keys() == {"PASS"} and (self.traces == 1 or self.free)
+
+
+def lets_tasks_race(case: Case) -> bool:
+    """Does the program queue a task beside the loop?"""
+    return any(isinstance(request, React) and request.queued for request in case.program)
 
 
 def trace_of(transcript: Iterable[Message]) -> Trace:
@@ -96,7 +110,7 @@ def repeat(
             traces.setdefault(trace, verdict)
             verdicts[verdict] += 1
             reason = reason or result.reason
-        found.append(Repeated(case.id, profile, dict(verdicts), len(traces), reason))
+        found.append(Repeated(case.id, profile, dict(verdicts), len(traces), reason, lets_tasks_race(case)))
         told(found[-1])
     return found
 
