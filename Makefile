@@ -49,7 +49,8 @@ explore-deep: $(READY) ## the deep bounds: minutes and more than a gigabyte each
 	TAPE_BOUND=full $(BIN)/python -m pytest tests/tape -n0
 
 explore-pins: $(READY) ## the pinned bounds that are too long for every test run: minutes each
-	LOOPSPEC_LONG=1 $(BIN)/python -m pytest tests/spec/test_driver_pins.py tests/spec/test_creation_symmetry.py -n 2 --timeout 1200
+	LOOPSPEC_LONG=1 $(BIN)/python -m pytest tests/spec/test_driver_pins.py tests/spec/test_creation_symmetry.py \
+	  tests/tla/test_models.py::test_the_vocabulary_is_that_of_the_machines -n 2 --timeout 1200
 
 logs-deep: $(READY)    ## 2,000 generated logs, and as many with one fault: docs/SEEDED-FAULTS.md; half an hour of one core
 	$(BIN)/python -m tests.logs.deep

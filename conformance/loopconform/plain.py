@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,20 +16,16 @@ class Refused(click.ClickException):
     exit_code = 2
 
 
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+
+
 def printable(text: str) -> str:
     """The text with control characters, lone surrogates and bidirectional controls written as escapes."""
-    return "".join(char if _is_plain(char) else _escape(char) for char in text)
+    return _UNSAFE.sub(_escape, text)
 
 
-def _is_plain(char: str) -> bool:
-    code = ord(char)
-    if code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000 or code in (0xFFFE, 0xFFFF):
-        return False
-    return not (0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069 or code in (0x2028, 0x2029))
-
-
-def _escape(char: str) -> str:
-    code = ord(char)
+def _escape(char: re.Match[str]) -> str:
+    code = ord(char[0])
     return f"\\u{code:04x}" if code > 0xFF else f"\\x{code:02x}"
 
 

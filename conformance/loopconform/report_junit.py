@@ -14,14 +14,15 @@ def render(report: RunReport) -> str:
     failures = errors = 0
     for item in report.files:
         case = ElementTree.SubElement(suite, "testcase", classname="loopspec.check", name=printable(item.file))
-        bad = _bad(item, report.strict)
+        levels = _bad_levels(item, report.strict)
+        bad = [found for found in item.findings if found.level in levels]
         if item.verdict in ("unreadable", "unsupported", "undecided"):
             errors += 1
             _outcome(case, "error", item, bad)
         elif bad:
             failures += 1
             _outcome(case, "failure", item, bad)
-        others = [found for found in item.findings if found not in bad]
+        others = [found for found in item.findings if found.level not in levels]
         if others:
             ElementTree.SubElement(case, "system-out").text = "\n".join(map(_line, others))
     for name, reason in report.skipped:
@@ -41,9 +42,8 @@ def render(report: RunReport) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _bad(item: FileReport, strict: bool) -> list[Finding]:
-    levels = {"E", "U"} | ({"W"} if strict or item.verdict == "torn" else set())
-    return [found for found in item.findings if found.level in levels]
+def _bad_levels(item: FileReport, strict: bool) -> set[str]:
+    return {"E", "U"} | ({"W"} if strict or item.verdict == "torn" else set())
 
 
 def _outcome(case: ElementTree.Element, kind: str, item: FileReport, bad: list[Finding]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from loopconform.commands.equal import pin_faults, python_graph, title
@@ -75,5 +77,6 @@ def test_the_documents_are_those_that_are_generated() -> None:
     assert (TLA / "README.md").read_text() == readme()
 
 
+@pytest.mark.skipif(os.environ.get("LOOPSPEC_LONG") != "1", reason="explores every machine; run `make explore-pins`")
 def test_the_vocabulary_is_that_of_the_machines() -> None:
     assert FILE.read_text() == document()
