@@ -1,0 +1,41 @@
+"""One resume of a stored session on the reference harness, in a fresh process: `python -m benchmarks.resume_once ROOT`.
+
+Prints one line of JSON, as `node/resume.mjs` does for the published packages: the CPU seconds that all threads used
+for the resume, the peak of the process before and behind it in MiB, and the events loaded.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+import anyio
+
+from loopharness.agent import AgentOptions
+from loopharness.harness import open_harness
+from loopharness.model.scripted import ScriptedAdapter
+
+SESSION = "bench"
+
+
+def peak() -> float:
+    """The peak of this process so far, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+async def resume(root: Path) -> dict[str, float]:
+    """Resume the session below `root`, and say what it took."""
+    persona = "You are a benchmark agent."
+    async with open_harness("dsh-0.1", session_format=0, persona=persona, sessions_root=root) as harness:
+        harness.llm.register_adapter(["mock"], ScriptedAdapter([]))
+        before, start = peak(), time.process_time()
+        agent = await harness.resume_agent(SESSION, AgentOptions(provider="mock", model="m1"))
+        used = time.process_time() - start
+        return {"used": used, "before": before, "peak": peak(), "events": len(agent.session.events)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(anyio.run(resume, Path(sys.argv[1]))))
