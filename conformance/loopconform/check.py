@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -119,7 +121,8 @@ def _check(path: Path, options: Options, shown: str) -> _Checked:
     notes = _Notes(shown)
     header: dict[str, Any] | None = None
     try:
-        header = _feed(judge, read(path, row_limit=options.row_limit), notes, options)
+        with _without_collector():
+            header = _feed(judge, read(path, row_limit=options.row_limit), notes, options)
     except (OSError, ValueError) as error:
         # ValueError: a path that no file can have, such as one with a NUL character
         message = f"cannot be read: {getattr(error, 'strerror', None) or error}"
@@ -135,6 +138,19 @@ def _check(path: Path, options: Options, shown: str) -> _Checked:
         judge.event_rows,
     )
     return _Checked(report, header, judge.inherited)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """No collector of cycles meanwhile: a check makes no cycles, and it would walk over all that a long log holds."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class _Notes:
