@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from loopconform.mutants.differences import Ear
 from loopconform.mutants.patch import Fault
 from loopspec.kernel.explore import explore
-from loopspec.profile import law
+from loopspec.profile import Profile, law
 from loopspec.properties import creation_explorations as creations
 from loopspec.worlds import creation_world, driver_world, inbox_world
 from loopspec.worlds.scheduler_world import EVERYTHING, Scheduling
@@ -28,6 +28,9 @@ DRIVER: dict[str, dict[str, int]] = {
     "refused": {"messages": 1, "cancel_user": 1, "turns": 2, "refusals": 1},
 }
 """Budgets of the driver's explorations, under `seed`; the first also under the other laws."""
+
+LAWS: tuple[tuple[Profile, int], ...] = (("seed", 0), ("seed", 4), ("dsh-0.1", 0), ("dsh-0.1.7", 4))
+"""Every law that answers a question of the table in its own way: what is asked under one only differs only there."""
 
 CREATION: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "one": (
@@ -54,6 +57,9 @@ CREATION: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
 }  # fmt: skip
 """Choices and budgets of the explorations of creation."""
 
+CREATORS: tuple[Profile, ...] = ("seed", "dsh-0.1", "dsh-0.1.7")
+"""The laws of creation, whatever the format."""
+
 
 class Bound(NamedTuple):
     """One complete exploration. `explore` answers the number of states; it raises when it was not complete."""
@@ -68,29 +74,31 @@ def _whole(system: Any) -> int:
     return len(found.states)
 
 
-def _inbox(limits: Any) -> int:
-    return _whole(inbox_world.world(law("seed", 0), limits))
+def _inbox(profile: Profile, version: int, limits: Any) -> int:
+    return _whole(inbox_world.world(law(profile, version), limits))
 
 
-def _driver(profile: Any, version: int, budgets: dict[str, int]) -> int:
+def _driver(profile: Profile, version: int, budgets: dict[str, int]) -> int:
     return _whole(driver_world.world(law(profile, version), driver_world.bound("equal", **budgets)))
 
 
-def _creation(choices: dict[str, Any], budgets: dict[str, int]) -> int:
+def _creation(profile: Profile, choices: dict[str, Any], budgets: dict[str, int]) -> int:
     plan = creations.Plan(creation_world.Choices(**choices), creation_world.bound("equal", **budgets), ())
-    return _whole(creations.exploring(plan)[0])
+    return _whole(creations.exploring(plan, profile)[0])
 
 
 def bounds() -> Iterator[Bound]:
     """Every exploration, smaller ones first."""
     for name, depth in (("flat", 0), ("nested", 1)):
         limits = inbox_world.bound(name, depth=depth, messages=2, edits=1, takes=1 - depth, refusals=1 - depth)
-        yield Bound(f"inbox {name}", partial(_inbox, limits))
-    for profile, version in (("seed", 0), ("seed", 4), ("dsh-0.1", 0)):
+        for profile, version in LAWS:
+            yield Bound(f"inbox {name}, {profile}/v{version}", partial(_inbox, profile, version, limits))
+    for profile, version in LAWS:
         yield Bound(f"driver one, {profile}/v{version}", partial(_driver, profile, version, DRIVER["one"]))
     yield Bound("scheduler", lambda: _whole(Scheduling(law("seed", 4), EVERYTHING)))
     for name, (choices, budgets) in CREATION.items():
-        yield Bound(f"creation {name}", partial(_creation, choices, budgets))
+        for profile in CREATORS:
+            yield Bound(f"creation {name}, {profile}", partial(_creation, profile, choices, budgets))
     for name, budgets in DRIVER.items():
         if name != "one":
             yield Bound(f"driver {name}, seed/v0", partial(_driver, "seed", 0, budgets))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from loopspec import scheduler
 from loopspec.driver import status
-from loopspec.profile import Law, law
+from loopspec.profile import Law, Profile, law
 from loopspec.worlds import creation_world, driver_world
 from loopspec.worlds.creation_world import Choices, CreationWorld
 from loopspec.worlds.scheduler_world import Freedom, Scene, Scheduling
@@ -238,8 +238,8 @@ def _creation_reads(node: Any) -> Hashable:
     return tuple(sorted((e.id, e.object) for e in core.agents)), tuple(sorted((e.id, e.object) for e in core.sessions))
 
 
-def _creation(choices: dict[str, Any], budgets: dict[str, int]) -> SmallCreation:
-    return SmallCreation(law("seed", 0), Choices(**choices), creation_world.bound("observed", **budgets))
+def _creation(profile: Profile, choices: dict[str, Any], budgets: dict[str, int]) -> SmallCreation:
+    return SmallCreation(law(profile, 0), Choices(**choices), creation_world.bound("observed", **budgets))
 
 
 BATCH = Freedom(
@@ -282,11 +282,15 @@ CREATION: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
 """Choices and budgets: nobody's listener throws, nobody registers objects of his own."""
 
 
+LAWS: tuple[tuple[Profile, int], ...] = (("seed", 0), ("dsh-0.1", 0), ("dsh-0.1.7", 4))
+"""What is asked under one law only is seen under that law only."""
+
+
 def bounds() -> Iterator[Bound]:
     """Every system that is compared."""
     for name, budgets in DRIVER.items():
-        for chosen in (law("seed", 0), law("dsh-0.1", 0)):
-            profile = "seed" if chosen == law("seed", 0) else "dsh-0.1"
+        for profile, version in LAWS:
+            chosen = law(profile, version)
             yield Bound(
                 f"driver {name}, {profile}, at gates", partial(_driver, chosen, budgets), _driver_seen, _driver_reads
             )
@@ -297,9 +301,10 @@ def bounds() -> Iterator[Bound]:
         _scheduler_reads,
     )
     for name, (choices, budgets) in CREATION.items():
-        yield Bound(
-            f"creation {name}, the calls of the protocol",
-            partial(_creation, choices, budgets),
-            _creation_seen,
-            _creation_reads,
-        )
+        for profile, _ in LAWS:
+            yield Bound(
+                f"creation {name}, {profile}, the calls of the protocol",
+                partial(_creation, profile, choices, budgets),
+                _creation_seen,
+                _creation_reads,
+            )
