@@ -8,6 +8,7 @@
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import { forgetContexts } from './contexts.mjs'
 import { diskWith } from './storage.mjs'
 import { EVENTS, GATES, OPS, load, openWorld } from './world.mjs'
 
@@ -75,6 +76,7 @@ async function handle(request) {
   if (verb === 'hello') return hello(request)
   if (verb === 'open') {
     world?.abandon()
+    forgetContexts()
     if ((request.sessionFormat ?? 0) !== 0) return say({ type: 'unsupported', id, reason: 'only session format 0' })
     world = await openWorld(packages, request, say, delays, diskWith(request.stored ?? []))
   } else if (verb === 'settle') {
