@@ -14,8 +14,8 @@ from loopspec.log.rule import LEVEL_NAMES, Level
 
 SHOWN_PER_FILE = 25
 TABLE_LIMIT = 60
-FILE_WIDTH = 40
-"""Names up to this length stay on one line, also on a narrow screen; the verdict wraps instead."""
+FILE_WIDTH = 24
+"""Names up to this length stay on one line, also on a narrow screen."""
 _LEVEL_STYLE: dict[Level, str] = {"E": "bold red", "W": "yellow", "I": "dim", "U": "magenta"}
 _VERDICT_STYLE: dict[Verdict, str] = {
     "clean": "green",
@@ -83,8 +83,7 @@ def _table(report: RunReport) -> Table:
     for heading in ("file", "format", "events", "errors", "warnings", "verdict"):
         numeric = heading in ("events", "errors", "warnings")
         width = min(longest, FILE_WIDTH) if heading == "file" else None
-        wraps = heading in ("file", "verdict")
-        table.add_column(heading, justify="right" if numeric else "left", no_wrap=not wraps, min_width=width)
+        table.add_column(heading, justify="right" if numeric else "left", no_wrap=heading != "file", min_width=width)
     for item in files:
         table.add_row(
             Text(printable(os.path.relpath(item.file, base) if base else item.file), overflow="fold"),
@@ -92,8 +91,7 @@ def _table(report: RunReport) -> Table:
             str(item.events),
             _count(item.count("E")),
             _count(item.count("W")),
-            Text(verdict_words(item), style=_VERDICT_STYLE[item.verdict])
-            + Text(" (as declared)" if item.file in report.expected else "", style="dim"),
+            Text(verdict_words(item, item.file in report.expected), style=_VERDICT_STYLE[item.verdict]),
         )
     return table
 
@@ -110,11 +108,12 @@ def _count(count: int) -> str:
     return str(count) if count else "-"
 
 
-def verdict_words(item: FileReport) -> str:
-    """The verdict with what belongs to it: how much of a torn log survives."""
-    if item.verdict == "torn":
-        return f"torn, {item.rows} event rows survive"
-    return VERDICT_TEXT[item.verdict]
+def verdict_words(item: FileReport, declared: bool = False) -> str:
+    """The verdict with what belongs to it: that it was declared beforehand, or how many events of a torn log survive."""
+    words = VERDICT_TEXT[item.verdict]
+    if declared:
+        return f"{words} as declared"
+    return f"{words}, {item.rows} kept" if item.verdict == "torn" else words
 
 
 def _closing(report: RunReport) -> Text:

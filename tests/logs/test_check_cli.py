@@ -89,7 +89,7 @@ def test_the_summary_counts(tmp_path: Path) -> None:
     arguments = ["check", *map(str, (GOOD, OPEN, BAD, TORN))]
     output = CliRunner().invoke(main, arguments, env={"COLUMNS": "160"}).output
     assert "1 of 4 files clean (1 with warnings, 1 with errors, 1 torn)." in output
-    assert "torn, 23 event rows survive" in output
+    assert "torn, 23 kept" in output
 
 
 def test_unknown_commands_name_the_nearest() -> None:
