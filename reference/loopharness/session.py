@@ -7,9 +7,10 @@ section that nothing can interleave with: freeze, ask the veto, push, fold, tell
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from loopharness.archive import Archive
 from loopharness.bus import Bus, Context
 from loopharness.creation.engine import Engine, Item
 from loopharness.creation.errors import refusal
@@ -45,6 +46,7 @@ class Session:
 
     __slots__ = (
         "__weakref__",
+        "_archive",
         "_last",
         "_now",
         "_publishing",
@@ -80,22 +82,22 @@ class Session:
         self.on_published: Callable[[], None] | None = None
         """Called when the publication of an append is over: its driver may have operations waiting for that."""
         self._store: Engine | None = None
-        self._take_up(tuple(events))
+        self._archive: Final = events if isinstance(events, Archive) else Archive.of(events)
+        self._take_up(self._archive)
 
-    def _take_up(self, events: tuple[FrozenDict, ...]) -> None:
+    def _take_up(self, archive: Archive) -> None:
         """Fold the events of a log that was there before; what only stands in the log is not looked at twice."""
-        shown, last = self._shown, self._last
-        for seq, event in enumerate(events):
+        shown = self._shown
+        for seq, event in archive.open_ones():
             if event["seq"] != seq:
                 raise ValueError(f"event {seq} of session {self.id!r} has seq {event['seq']}")
-            kind = event["type"]
-            last[kind] = event
-            if kind in shown:
+            if event["type"] in shown:
                 self._check(event)
                 self._show(event)
             elif "surfaceOp" in event or "sourceEventSeqs" in event:
                 self._check(event)
-        self.events = Prefix(events)
+        self._last = archive.last_ones()
+        self.events = archive.prefix()
 
     @property
     def messages(self) -> Prefix[Record]:
@@ -126,6 +128,13 @@ class Session:
     def last(self, type: str) -> FrozenDict | None:
         """The latest event of a type, in constant time."""
         return self._last.get(type)
+
+    def of_type(self, type: str, start: int = 0) -> Iterator[FrozenDict]:
+        """The events of one type from a seq on, in order; of a log that was taken up no others are opened."""
+        yield from self._archive.of_type(type, start)
+        for event in self.events[max(start, len(self._archive)) :]:
+            if event["type"] == type:
+                yield event
 
     def append(
         self,
@@ -217,6 +226,15 @@ class Sessions:
     def __init__(self, bus: Bus, engine: Engine | None = None) -> None:
         self._bus = bus
         self._engine: Final = engine or Engine(bus)
+        self._unnamed = 0
+
+    def fresh_id(self) -> str:
+        """An id for a session that nobody has named: `session-<n>`, counted here, none that is live (C-ID-5)."""
+        while True:
+            self._unnamed += 1
+            id = f"session-{self._unnamed}"
+            if id not in self._engine.sessions:
+                return id
 
     def get(self, id: str) -> Session | None:
         """The live session of that id."""

@@ -82,6 +82,7 @@ async def test_r04_a_draining_id_is_refused_until_its_session_is_detached() -> N
 
 
 async def test_r05_an_id_held_by_a_custom_agent() -> None:
+    """C-REGA-11  Its session stands in no store: the two registries disagree, and the rollback leaves it so."""
     async with stage() as st, stage() as elsewhere:
         custom = (await elsewhere.live()).agent
         st.agents.register(custom)
