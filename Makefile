@@ -67,11 +67,13 @@ conform-dsh: $(READY)  ## the suite on the published npm packages, installed out
 	$(BIN)/loopspec conform -j 2 --adapter "$(DSH)/run --jitter 1" --profile dsh-0.1
 	$(BIN)/loopspec conform -j 2 --adapter $(DSH) --profile seed --no-shrink --expected-failures $(DSH)/expected-seed.yaml
 
-races-100: $(READY)    ## the races 100 times on each event loop, one trace each; and with jitter on the published packages
-	for loop in asyncio trio; do \
-	  $(BIN)/loopspec conform repeat --adapter python-reference --backend $$loop --times 100 || exit $$?; done
-	$(DSH)/install.sh
-	$(BIN)/loopspec conform repeat --adapter "$(DSH)/run --jitter 1" --profile dsh-0.1 --times 100
+REPEAT := $(BIN)/loopspec conform repeat --times $(or $(TIMES),100) -j $(or $(JOBS),1) --page conformance/REPEATED.md
+
+races-100: $(READY)    ## the races 100 times, judged each time: conformance/REPEATED.md. ADAPTER=node-dsh or python-reference: only there
+	for adapter in $(or $(ADAPTER),python-reference node-dsh); do case $$adapter in \
+	  node-dsh) $(DSH)/install.sh && $(REPEAT) --adapter "$(DSH)/run --jitter 1" --profile dsh-0.1;; \
+	  *) $(REPEAT) --adapter $$adapter && $(REPEAT) --adapter $$adapter --backend trio;; \
+	esac || exit $$?; done
 
 findings: $(READY)     ## write anew what the published packages do that the default profile does not allow
 	$(DSH)/install.sh

@@ -19,6 +19,7 @@ from loopconform.protocol.replies import HelloReply
 from loopconform.runner.channel import opener
 from loopconform.runner.play import missing
 from loopconform.runner.repeat import Repeated, lets_tasks_race
+from loopconform.runner.repeat_page import Row
 from loopconform.runner.results import Result, Run, Verdict
 from loopconform.runner.suite import ExpectedError, jobs_of, judged, load_expected, play_all
 
@@ -209,3 +210,17 @@ def test_several_traces_are_a_failure_unless_the_program_lets_two_tasks_race() -
 def test_repetitions_are_played_and_compared() -> None:
     code, text = invoke("repeat", "--adapter", "python-reference", "--times", "3", "--case", "races/lr-001")
     assert (code, text) == (0, "3 of 3 repetitions passed; 1 of 1 cases with one trace\n")
+
+
+def test_the_page_of_repetitions_has_one_row_for_each_way(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    common = ("--adapter", "python-reference", "--case", "races/lr-001", "--case", "races/lr-013", "-j", "2")
+    for times in ("2", "3"):
+        invoke("repeat", *common, "--times", times, "--page", str(page))
+    invoke("repeat", *common, "--times", "1", "--backend", "trio", "--page", str(page))
+    assert page.read_text(encoding="utf-8").splitlines()[-2:] == [
+        "| python-reference asyncio | seed | 2 | 3 | 6 of 6 | 2 | none |",
+        "| python-reference trio | seed | 2 | 1 | 2 of 2 | 2 | none |",
+    ]
+    several = Repeated("races/x", "seed", {"PASS": 3}, traces=2, free=True)
+    assert str(Row("a", "seed", 3, (several,))) == "| a | seed | 1 | 3 | 3 of 3 | 0 | `races/x` 2 |"

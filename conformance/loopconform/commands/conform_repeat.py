@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from loopconform.protocol.case import BadCase, load_cases
-from loopconform.runner.channel import opener
-from loopconform.runner.play import RENEW, Player
+from loopconform.runner import repeat_page
+from loopconform.runner.channel import REFERENCE, opener
 from loopconform.runner.repeat import Repeated, repeat
 from loopconform.runner.results import EXIT, WORST
 from loopconform.runner.suite import jobs_of
@@ -27,6 +27,8 @@ RACES = Path(__file__).parents[2] / "cases" / "races"
 @click.option("--profile", "profiles", multiple=True, type=click.Choice(PROFILES), help="Default seed.")
 @click.option("--backend", type=click.Choice(("asyncio", "trio")), default="asyncio", show_default=True)
 @click.option("--timeout", type=click.FloatRange(0.1), default=30.0, show_default=True, help="Seconds for one request.")
+@click.option("--jobs", "-j", type=click.IntRange(1), default=1, show_default=True, help="Adapters at a time.")
+@click.option("--page", type=click.Path(path_type=Path), metavar="FILE", help="Put the outcome into this page.")
 @click.option("--any-trace", is_flag=True, help="Only the verdicts count; several lawful traces are no failure.")
 @click.pass_context
 def command(
@@ -38,27 +40,25 @@ def command(
     profiles: tuple[str, ...],
     backend: Any,
     timeout: float,
+    jobs: int,
+    page: Path | None,
     any_trace: bool,
 ) -> None:
     """Play each case many times: all must pass, and show the same in every settle window."""
+    laws = profiles or ("seed",)
     try:
-        jobs = jobs_of(load_cases(cases or (RACES,)), profiles or ("seed",), ids)
+        chosen = jobs_of(load_cases(cases or (RACES,)), laws, ids)
     except (BadCase, ValueError) as error:
         raise click.UsageError(str(error)) from error
-    player = Player(opener(adapter, backend), timeout, renew=RENEW)
-    try:
-        found = repeat(player, jobs, times)
-    finally:
-        player.close()
+    found = repeat(opener(adapter, backend), chosen, times, jobs, timeout)
     for one in found:
         if not one.is_steady or one.traces > 1:
             verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(one.verdicts.items()))
             click.echo(f"{one.case}@{one.profile}: {verdicts}; {one.traces} traces  {one.reason[:100]}".rstrip())
-    single = sum(one.traces == 1 for one in found)
-    passed = sum(one.verdicts.get("PASS", 0) for one in found)
-    click.echo(f"{passed} of {len(jobs) * times} repetitions passed; {single} of {len(jobs)} cases with one trace")
-    if racing := sum(one.traces > 1 and one.is_steady for one in found):
-        click.echo(f"{racing} with several lawful ones: they queue a task beside the loop, and its turn is open")
+    click.echo(repeat_page.summary(found, times))
+    if page is not None:
+        name = repeat_page.named(adapter, backend, REFERENCE)
+        repeat_page.put(page, repeat_page.Row(name, ", ".join(laws), times, tuple(found)))
     ctx.exit(exit_code(found, any_trace))
 
 

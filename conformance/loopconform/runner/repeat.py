@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from loopconform.divergence import length_explained, read
@@ -20,7 +20,7 @@ from loopconform.protocol.case import Case
 from loopconform.protocol.requests import React
 from loopconform.runner.play import Player
 from loopconform.runner.results import Message, Result
-from loopconform.runner.suite import Job
+from loopconform.runner.suite import Job, Start, in_parallel
 from loopspec.profile import law
 
 UNORDERED = ("gate", "fulfilled", "rejected")
@@ -93,26 +93,25 @@ def _renamed(value: Any, names: dict[str, str], key: str = "") -> Any:
     return value
 
 
-def repeat(
-    player: Player, jobs: Sequence[Job], times: int, told: Callable[[Repeated], None] = lambda one: None
-) -> list[Repeated]:
-    """Play each job so many times, one after the other on one adapter."""
-    found = []
-    for case, profile in jobs:
-        verdicts: Counter[str] = Counter()
-        traces: dict[Trace, str] = {}
-        reason = ""
-        for time in range(times):
-            result: Result = player.play(case, profile, judge=time == 0)
-            trace, verdict = trace_of(result.transcript), str(result.verdict)
-            if time and verdict == "PASS":
-                verdict = traces[trace] if trace in traces else judged(player, result)
-            traces.setdefault(trace, verdict)
-            verdicts[verdict] += 1
-            reason = reason or result.reason
-        found.append(Repeated(case.id, profile, dict(verdicts), len(traces), reason, lets_tasks_race(case)))
-        told(found[-1])
-    return found
+def repeat(start: Start, jobs: Sequence[Job], times: int, workers: int = 1, timeout: float = 30.0) -> list[Repeated]:
+    """Play each job so many times, one after the other on one adapter; each worker has an adapter of its own."""
+    return in_parallel(start, len(jobs), lambda player, at: repeated(player, *jobs[at], times), workers, timeout)
+
+
+def repeated(player: Player, case: Case, profile: str, times: int) -> Repeated:
+    """Play one case so many times."""
+    verdicts: Counter[str] = Counter()
+    traces: dict[Trace, str] = {}
+    reason = ""
+    for time in range(times):
+        result: Result = player.play(case, profile, judge=time == 0)
+        trace, verdict = trace_of(result.transcript), str(result.verdict)
+        if time and verdict == "PASS":
+            verdict = traces[trace] if trace in traces else judged(player, result)
+        traces.setdefault(trace, verdict)
+        verdicts[verdict] += 1
+        reason = reason or result.reason
+    return Repeated(case.id, profile, dict(verdicts), len(traces), reason, lets_tasks_race(case))
 
 
 def judged(player: Player, result: Result) -> str:

@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import yaml
 
@@ -17,6 +18,7 @@ from loopconform.runner.shrink import shrunk
 
 Job = tuple[Case, str]
 Start = Callable[[], Channel]
+T = TypeVar("T")
 
 
 class ExpectedError(ValueError):
@@ -88,6 +90,41 @@ def judged(run: Run, declared: dict[str, str]) -> Run:
     return run._replace(expected=tuple(expected), stale=tuple(stale))
 
 
+def in_parallel(start: Start, count: int, work: Callable[[Player, int], T], workers: int, timeout: float) -> list[T]:
+    """What `work` makes of each number below `count`, in order; each worker asks an adapter of its own.
+
+    What one worker raises ends it, and is raised when the others are done.
+    """
+    todo: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for at in range(count):
+        todo.put(at)
+    made: dict[int, T] = {}
+    failed: list[Exception] = []
+
+    def run() -> None:
+        player = Player(start, timeout, renew=RENEW)
+        try:
+            while True:
+                try:
+                    at = todo.get_nowait()
+                except queue.Empty:
+                    return
+                made[at] = work(player, at)
+        except Exception as error:
+            failed.append(error)
+        finally:
+            player.close()
+
+    threads = [threading.Thread(target=run) for _ in range(max(1, min(workers, count)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+    return [made[at] for at in sorted(made)]
+
+
 def play_all(
     start: Start,
     jobs: Sequence[Job],
@@ -98,40 +135,22 @@ def play_all(
     name: str = "",
 ) -> Run:
     """Play every job, each worker with an adapter of its own. `told` hears each result, in any order."""
-    todo: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for at in range(len(jobs)):
-        todo.put(at)
-    results: dict[int, Result] = {}
     implementations: set[str] = set()
     lock = threading.Lock()
 
-    def work() -> None:
-        player = Player(start, timeout, renew=RENEW)
-        try:
-            while True:
-                try:
-                    at = todo.get_nowait()
-                except queue.Empty:
-                    return
-                result = player.play(*jobs[at])
-                if shrink and result.verdict == "FAIL":
-                    result = shrunk(player, result)
-                with lock:
-                    results[at] = result
-                    if player.hello is not None:
-                        made = player.hello.implementation
-                        implementations.add(f"{made.name} {made.version}".strip())
-                    told(result)
-        finally:
-            player.close()
+    def work(player: Player, at: int) -> Result:
+        result = player.play(*jobs[at])
+        if shrink and result.verdict == "FAIL":
+            result = shrunk(player, result)
+        with lock:
+            if player.hello is not None:
+                made = player.hello.implementation
+                implementations.add(f"{made.name} {made.version}".strip())
+            told(result)
+        return result
 
-    threads = [threading.Thread(target=work) for _ in range(max(1, min(workers, len(jobs))))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    ordered = tuple(results[at] for at in sorted(results))
-    return Run(name, ", ".join(sorted(implementations)), ordered, wanted=len(jobs))
+    results = in_parallel(start, len(jobs), work, workers, timeout)
+    return Run(name, ", ".join(sorted(implementations)), tuple(results), wanted=len(jobs))
 
 
-__all__ = ["AdapterError", "ExpectedError", "Job", "jobs_of", "judged", "load_expected", "play_all"]
+__all__ = ["AdapterError", "ExpectedError", "Job", "in_parallel", "jobs_of", "judged", "load_expected", "play_all"]
