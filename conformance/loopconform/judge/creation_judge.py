@@ -8,7 +8,7 @@ from typing import Any
 
 from loopconform.judge.explain import clause_of, spoken
 from loopconform.judge.fits import shown
-from loopconform.judge.lives import CREATES, Life, Lives, Where
+from loopconform.judge.lives import CREATES, Life, Lives, Where, in_order
 from loopconform.judge.points import Block, Book, Frame
 from loopconform.judge.storage import Storage
 from loopconform.judge.verdict import Fault, Found, Undecided
@@ -108,7 +108,8 @@ class CreationJudge:
         queue = deque(self.points)
         seen = set(queue)
         while queue:
-            for label, after in self.lives.of(queue.popleft()):
+            for label, unordered in self.lives.of(queue.popleft()):
+                after = unordered if label else in_order(unordered)
                 if not label and after not in seen:
                     seen.add(after)
                     queue.append(after)
@@ -117,7 +118,7 @@ class CreationJudge:
         return list(seen)
 
     def _keep(self, closed: list[Life], after: Iterable[Life], reply: Any, reason: str, clause: str = "") -> None:
-        kept = frozenset(after)
+        kept = frozenset(map(in_order, after))
         if not kept:
             raise self._fault(closed, reply, reason, clause)
         self.points = kept

@@ -42,6 +42,15 @@ class Life(NamedTuple):
     announced: tuple[int, ...] = ()
 
 
+def in_order(life: Life) -> Life:
+    """The same explanation with its await points in a fixed order: only that of loads means something (C-RES-7)."""
+    parked = life.config.parked
+    if len(parked) < 2:
+        return life
+    ordered = tuple(sorted(parked, key=lambda one: "" if one[0][0] == "load" else repr(one)))
+    return life if ordered == parked else life._replace(config=life.config._replace(parked=ordered))
+
+
 class Lives:
     """The moves of a `Life`."""
 
