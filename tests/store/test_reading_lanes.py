@@ -79,8 +79,8 @@ def test_the_short_ways_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
     short = reading._Reading.take_plainly
 
-    def counted(self: Any, value: dict[str, Any]) -> bool:
-        taken.append(short(self, value))
+    def counted(self: Any, text: bytes) -> bool:
+        taken.append(short(self, text))
         return taken[-1]
 
     monkeypatch.setattr(reading._Reading, "take_plainly", counted)

@@ -61,12 +61,11 @@ class Recorder:
         session = agent.session
         lists = inbox.Lists()
         first = session.header.get("seedLength", 0) if session.dialect == "v0" else 0
-        for event in session.events[first:]:
-            if event["type"] == "agent/inbox/spliced":
-                try:
-                    lists = self._replayed(lists, event["data"])
-                except ValueError as error:
-                    raise ValueError(f"invalid persisted inbox splice at session seq {event['seq']}") from error
+        for event in session.of_type("agent/inbox/spliced", first):
+            try:
+                lists = self._replayed(lists, event["data"])
+            except ValueError as error:
+                raise ValueError(f"invalid persisted inbox splice at session seq {event['seq']}") from error
         return lists
 
     def _replayed(self, lists: inbox.Lists, data: Any) -> inbox.Lists:

@@ -10,7 +10,7 @@ what they mean is decided by the rules of `loopspec.log.rules.container`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
 import zstandard
@@ -37,6 +37,29 @@ class RawRow(NamedTuple):
     data: bytes
 
 
+class Rows(NamedTuple):
+    """Rows that stand together, without their LF: the line of the first one, and the place as in `RawRow`."""
+
+    line: int
+    frame: int
+    offset: int
+    texts: list[bytes]
+
+    def row(self, index: int) -> RawRow:
+        """One of them by itself."""
+        skipped = 0 if self.frame else sum(len(text) + 1 for text in self.texts[:index])
+        return RawRow(self.line + index, self.frame, self.offset + skipped, self.texts[index])
+
+    def from_on(self, index: int) -> Iterator[RawRow]:
+        """Each by itself, from that one on."""
+        line, frame, position, texts = self
+        for number, text in enumerate(texts):
+            if number >= index:
+                yield RawRow(line + number, frame, position, text)
+            if not frame:
+                position += len(text) + 1
+
+
 class FrameEnd(NamedTuple):
     """A complete zstd frame ended: its number from 1, byte offset, and whether it carries a checksum."""
 
@@ -52,6 +75,7 @@ class _Text(NamedTuple):
 
 
 Piece = _Text | FrameEnd | Damage
+Batch = Rows | FrameEnd | Damage
 Item = RawRow | FrameEnd | Damage
 
 
@@ -65,8 +89,22 @@ def rows(stream: BinaryIO, *, zstd: bool, row_limit: int = ROW_LIMIT) -> Iterato
 
     Reads forward only and once. Raises `OSError` when the file cannot be read; every other trouble is a `Damage`.
     """
+    return one_by_one(batches(stream, zstd=zstd, row_limit=row_limit))
+
+
+def batches(stream: BinaryIO, *, zstd: bool, row_limit: int = ROW_LIMIT) -> Iterator[Batch]:
+    """The same with rows as they were read together, for those who have many."""
     pieces = _zstd_pieces(stream) if zstd else _plain_pieces(stream)
     return _split(pieces, row_limit, zstd=zstd)
+
+
+def one_by_one(items: Iterable[Batch]) -> Iterator[Item]:
+    """Every row by itself."""
+    for item in items:
+        if isinstance(item, Rows):
+            yield from item.from_on(0)
+        else:
+            yield item
 
 
 def _plain_pieces(stream: BinaryIO) -> Iterator[Piece]:
@@ -186,7 +224,7 @@ def _one_frame(
     yield FrameEnd(frame, offset, checksummed)
 
 
-def _split(pieces: Iterator[Piece], limit: int, *, zstd: bool) -> Iterator[Item]:
+def _split(pieces: Iterator[Piece], limit: int, *, zstd: bool) -> Iterator[Batch]:
     """Cut the text at LF. A row longer than `limit` is skipped and reported once as `row-too-large`."""
     line = 1
     held: list[bytes] = []
@@ -202,30 +240,29 @@ def _split(pieces: Iterator[Piece], limit: int, *, zstd: bool) -> Iterator[Item]
         if isinstance(piece, FrameEnd):
             yield piece
             continue
-        frame, offset, data = piece
-        parts = data.split(b"\n")
-        tail = parts.pop()
-        position = offset
-        for part in parts:
-            if held_size or skipping:
-                held.append(part)
-                whole = b"".join(held)
-                at = held_at
-                too_large = skipping or len(whole) > limit
-                held, held_size, skipping = [], 0, False
+        frame, position, data = piece
+        texts = data.split(b"\n")
+        tail = texts.pop()
+        if held_size and texts:
+            held.append(texts[0])
+            whole = b"".join(held)
+            if skipping or len(whole) > limit:
+                yield Damage("row-too-large", line, *held_at, detail=f"the limit is {limit} bytes")
             else:
-                whole = part
-                at = (frame, position)
-                too_large = len(whole) > limit
-            if too_large:
-                yield Damage("row-too-large", line, at[0], at[1], detail=f"the limit is {limit} bytes")
-            else:
-                if at[0] != frame:
-                    yield Damage("row-across-frames", line, at[0], at[1])
-                yield RawRow(line, at[0], at[1], whole)
-            if not zstd:
-                position += len(part) + 1
+                if held_at[0] != frame:
+                    yield Damage("row-across-frames", line, *held_at)
+                yield Rows(line, *held_at, [whole])
+            held, held_size, skipping = [], 0, False
             line += 1
+            position += 0 if zstd else len(texts[0]) + 1
+            del texts[0]
+        for batch in (texts,) if len(data) <= limit else ([text] for text in texts):
+            if batch and len(batch[0]) > limit:
+                yield Damage("row-too-large", line, frame, position, detail=f"the limit is {limit} bytes")
+            elif batch:
+                yield Rows(line, frame, position, batch)
+            line += len(batch)
+            position += 0 if zstd else sum(map(len, batch)) + len(batch)
         if tail:
             if not held_size:
                 held_at = (frame, position)

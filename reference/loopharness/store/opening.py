@@ -7,9 +7,10 @@ holds can disappear again (C-RPR-4).
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from loopharness.archive import Archive
 from loopharness.frozen import FrozenDict, freeze
 from loopharness.session import Session
 from loopharness.store.errors import (
@@ -37,7 +38,7 @@ class Opened(NamedTuple):
     """A session that is ours to write: its header, its durable events, its file; `torn` if a crash had torn it."""
 
     header: FrozenDict
-    events: tuple[FrozenDict, ...]
+    events: Archive
     log: LogFile
     torn: Torn | None
 
@@ -46,7 +47,7 @@ class Viewed(NamedTuple):
     """A session that was only read. `closers`, already among the events, are what repair would append."""
 
     header: FrozenDict
-    events: tuple[FrozenDict, ...]
+    events: Archive
     closers: int
     torn: Torn | None
 
@@ -67,10 +68,10 @@ class Opener:
         wanted = version if version is not None else stored.version if stored.version != 3 else 4
         if stored.version != wanted:
             migrated = self._migrated(stored, artifact)
-            return Viewed(freeze(migrated.header), _frozen(migrated.events), 0, stored.torn)
+            return Viewed(freeze(migrated.header), Archive.of(_frozen(migrated.events)), 0, stored.torn)
         _check_surface(stored, str(artifact.path))
         added = _frozen(closers(stored.dialect, last_open_work(stored.events)))
-        return Viewed(stored.header, stored.events + added, len(added), stored.torn)
+        return Viewed(stored.header, stored.events.followed_by(added), len(added), stored.torn)
 
     def open(self, session_id: str, version: int) -> Opened:
         """Take a session over for writing in that format, and repair what a crash has left.
@@ -89,7 +90,7 @@ class Opener:
                 log = LogFile(self._layout, self._files, stored.header, self._pack_chunks)
                 return self._continued(stored, log, lock)
             migrated = self._migrated(stored, artifact)
-            header, events = freeze(migrated.header), _frozen(migrated.events)
+            header, events = freeze(migrated.header), Archive.of(_frozen(migrated.events))
             log = LogFile(self._layout, self._files, header, self._pack_chunks)
             return self._published(header, events, log, lock, stored.torn)
         except BaseException:
@@ -133,7 +134,7 @@ class Opener:
         saved: tuple[FrozenDict, ...] = ()
         size = stored.size
         if stored.torn is not None:
-            saved, size = stored.events[stored.torn.first :], stored.torn.offset
+            saved, size = tuple(stored.events[stored.torn.first :]), stored.torn.offset
         added: tuple[FrozenDict, ...] = ()
         if stored.version == 0:
             added = _frozen(closers("v0", last_open_work(stored.events)))
@@ -143,11 +144,9 @@ class Opener:
         log.settle()
         if saved or added:
             log.write(saved + added)
-        return Opened(stored.header, stored.events + added, log, stored.torn)
+        return Opened(stored.header, stored.events.followed_by(added), log, stored.torn)
 
-    def _published(
-        self, header: FrozenDict, events: tuple[FrozenDict, ...], log: LogFile, lock: Lock, torn: Torn | None
-    ) -> Opened:
+    def _published(self, header: FrozenDict, events: Archive, log: LogFile, lock: Lock, torn: Torn | None) -> Opened:
         """A migrated session gets its new file at once; the old one stays untouched (S-MIG-1)."""
         temporary = log.path.with_name(f"session.migration.{secrets.token_hex(8)}{self._layout.suffix}.tmp")
         size = log.publish(events, temporary, verify=True)
@@ -162,7 +161,9 @@ class Opener:
                 f"{artifact.path} cannot be carried over from format {stored.version}: {error}", error
             ) from error
         _check_payloads(migrated.events, str(artifact.path))
-        _check_surface(Stored(freeze(dict(migrated.header)), _frozen(migrated.events), 0), str(artifact.path))
+        _check_surface(
+            Stored(freeze(dict(migrated.header)), Archive.of(_frozen(migrated.events)), 0), str(artifact.path)
+        )
         return migrated
 
     def _sweep(self, artifact: Artifact) -> None:
@@ -172,7 +173,7 @@ class Opener:
                 self._files.remove(artifact.folder / name)
 
 
-def last_open_work(events: tuple[FrozenDict, ...]) -> OpenWork:
+def last_open_work(events: Sequence[FrozenDict]) -> OpenWork:
     """What stands open at the end: only the last turn can matter, so only that is looked at (S-REP-2)."""
     start = len(events)
     while start and events[start - 1]["type"] not in ("turn/start", "turn/end"):
@@ -188,8 +189,7 @@ def last_open_work(events: tuple[FrozenDict, ...]) -> OpenWork:
 def _refuse_forgotten(stored: Stored, name: str) -> None:
     """A turn that a later one overran was never repaired, and cannot be repaired in its place (G17, K19)."""
     since: int | None = None
-    for seq, event in enumerate(stored.events):
-        kind = event["type"]
+    for seq, kind in enumerate(stored.events.kinds):
         if kind == "turn/start":
             if since is not None:
                 calls = [call for call, _ in last_open_work(stored.events[:seq]).pending]

@@ -13,16 +13,18 @@ from __future__ import annotations
 import gc
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
-from itertools import accumulate, count
+from itertools import chain
+from sys import intern
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from loopharness.frozen import FrozenDict, FrozenList
-from loopharness.store.container import FrameEnd, RawRow, is_zstd, rows
+from loopharness.archive import Archive, Held, Run, frozen
+from loopharness.frozen import FrozenDict
+from loopharness.store.container import Batch, FrameEnd, RawRow, Rows, batches, is_zstd, one_by_one
 from loopharness.store.errors import SessionFormatUnsupportedError, SessionPersistenceCorruptionError
 from loopspec.log import v0, v4
 from loopspec.log.damage import Damage
@@ -45,7 +47,6 @@ TOLERATED: Final = frozenset({"S-LNT-41", "S-LNT-47", "S-LNT-78", "S-LNT-81"})
 
 ENVELOPE: Final = frozenset({"type", "seq", "time", "data"})
 ALLOWED: Final = ENVELOPE | {"ignorable", "surfaceOp", "sourceEventSeqs"}
-_NESTED: Final = frozenset({dict, list})
 _INTEGER: Final = frozenset({int})
 CITING: Final = ENVELOPE | {"surfaceOp", "sourceEventSeqs"}
 
@@ -80,7 +81,7 @@ class Stored(NamedTuple):
     """What a file holds: header row, events from seq 0, its length in bytes, and how its end is torn, if it is."""
 
     header: FrozenDict
-    events: tuple[FrozenDict, ...]
+    events: Archive
     size: int
     torn: Torn | None = None
 
@@ -93,13 +94,6 @@ class Stored(NamedTuple):
     def dialect(self) -> Dialect:
         """The dialect of that format."""
         return VERSIONS[self.version]
-
-
-class _Row(NamedTuple):
-    line: int
-    frame: int
-    offset: int
-    value: dict[str, Any]
 
 
 class _BadRow(Exception):
@@ -115,7 +109,7 @@ def read_header(data: bytes, name: str) -> FrozenDict:
 
     Raises as `read_stored` does.
     """
-    for item in _walk(data, name):
+    for item in one_by_one(_walk(data, name)):
         if isinstance(item, RawRow):
             return _header(item, name)
         if isinstance(item, Damage):
@@ -151,21 +145,22 @@ class _Reading:
         self.packs = False
         self.short_ways = False
         self.validate: Callable[[str, Any], tuple[Any, ...]] = v0.validate_data
-        self.events: list[FrozenDict] = []
+        self.shown: frozenset[str] = frozenset()
+        self.held: list[Held] = []
+        self.kinds: list[str] = []
         self.frame = 0
-        self.frame_rows = 0
         self.first_of_frame = 0
-        self.line = 0
 
     def run(self) -> Stored:
         torn: Torn | None = None
         items = _walk(self.data, self.name)
         for item in items:
-            if isinstance(item, RawRow):
+            if isinstance(item, Rows):
                 try:
-                    self.row(item)
+                    self.batch(item)
                 except _BadRow as bad:
-                    torn = self.bad_row(bad, items)
+                    following = item.from_on(bad.line - item.line + 1)
+                    torn = self.bad_row(bad, chain(following, one_by_one(items)))
                     break
             elif isinstance(item, FrameEnd):
                 self.frame_end(item)
@@ -175,13 +170,16 @@ class _Reading:
                 raise _refusal(item, self.name)
         if self.header is None:
             raise SessionPersistenceCorruptionError(f"{self.name}: no complete header row", 1)
-        return Stored(self.header, tuple(self.events), len(self.data), torn)
+        return Stored(self.header, Archive(self.held, self.kinds), len(self.data), torn)
+
+    def batch(self, rows: Rows) -> None:
+        if rows.frame != self.frame:
+            self.frame, self.first_of_frame = rows.frame, len(self.held)
+        for index, text in enumerate(rows.texts):
+            if not (self.short_ways and rows.frame != 1 and self.take_plainly(text)):
+                self.row(rows.row(index))
 
     def row(self, raw: RawRow) -> None:
-        self.line = raw.line
-        if raw.frame != self.frame:
-            self.frame, self.frame_rows, self.first_of_frame = raw.frame, 0, len(self.events)
-        self.frame_rows += 1
         if self.header is None:
             self.take_header(_header(raw, self.name))
             return
@@ -195,33 +193,36 @@ class _Reading:
             value = _careful(raw)
         if type(value) is not dict:
             raise _BadRow(raw.line, raw.frame, raw.offset, "the row is not a JSON object")
-        if self.short_ways and self.take_plainly(value):
-            return
         try:
             self.take(value, raw)
         except PackedError as error:
             raise _BadRow(raw.line, raw.frame, raw.offset, f"malformed packed row: {error}") from error
 
-    def take_plainly(self, value: dict[str, Any]) -> bool:
-        """Take a row that is so plainly in order that `take` and `check` would have nothing to say.
+    def take_plainly(self, text: bytes) -> bool:
+        """Take a row that is so plainly in order that `row` would have nothing to say.
 
         Those are a packed run that begins with the next seq, and an event of a known type with the next seq and no
         key but those of its kind, whose payload nothing folds, or is plainly of its shape (`loopspec.log.plain`).
-        False means nothing. A test reads every log both ways.
+        What cannot stand on the surface is kept closed. False means nothing. A test reads every log both ways.
         """
-        events = self.events
-        kind = value.get("type")
-        if type(kind) is not str:
+        try:
+            value = orjson.loads(text)
+        except orjson.JSONDecodeError:
             return False
+        if type(value) is not dict or type(kind := value.get("type")) is not str:
+            return False
+        held = self.held
+        seq, keys = len(held), len(value)
         if kind not in self.known:
-            if self.packs and kind in PACKED_TYPES and sound_run(value) and value["seq0"] == len(events):
-                events.extend(_members(kind, value))
+            if self.packs and kind in PACKED_TYPES and (length := sound_run(value)) and value["seq0"] == seq:
+                held += [Run(seq, text)] * length
+                self.kinds += ["assistant/chunk"] * length
                 return True
             return False
-        seq, time, keys = value.get("seq"), value.get("time"), len(value)
+        time = value.get("time")
         if (
-            type(seq) is not int
-            or seq != len(events)
+            value.get("seq") != seq
+            or type(value["seq"]) is not int
             or type(time) is not int
             or not -SAFE_INTEGER <= time <= SAFE_INTEGER
             or "data" not in value
@@ -232,7 +233,8 @@ class _Reading:
             return False
         if keys == 6 and not self.packs and not _are_integers(value["sourceEventSeqs"]):  # format 4 stores ranges
             return False
-        events.append(_frozen(value))
+        held.append(text if keys == 4 and kind not in self.shown else frozen(value))
+        self.kinds.append(intern(kind))
         return True
 
     def take_header(self, header: FrozenDict) -> None:
@@ -247,6 +249,7 @@ class _Reading:
             return
         self.dialect = VERSIONS[version]
         self.known = KNOWN_TYPES[self.dialect]
+        self.shown = SURFACE_TYPES[self.dialect] | {"image/offload"}
         self.validated = VALIDATED[self.dialect]
         self.packs = version == 0
         self.short_ways = SHORT_WAYS
@@ -259,21 +262,26 @@ class _Reading:
             raise SessionPersistenceCorruptionError(f"{self.name}: line 1: {problems[0]}", 1)
 
     def take(self, value: dict[str, Any], raw: RawRow) -> None:
-        seq = len(self.events)
+        seq = len(self.held)
         if self.dialect == "v0":
             if is_packed_row(value):
                 members = unpack_row(value)
                 if members[0]["seq"] != seq:
                     raise _BadRow(raw.line, raw.frame, raw.offset, _gap(seq, members[0]["seq"]))
-                self.events.extend([_frozen({**member}) for member in members])
+                for member in members:
+                    self.keep(frozen({**member}))
                 return
         elif "sourceEventSeqs" in value:
             value = dict(unpack_event(value))
         if value.get("seq") != seq or type(value["seq"]) is not int:
             raise _BadRow(raw.line, raw.frame, raw.offset, _gap(seq, value.get("seq")))
-        event = _frozen(value)
+        event = frozen(value)
         self.check(event, raw)
-        self.events.append(event)
+        self.keep(event)
+
+    def keep(self, event: FrozenDict) -> None:
+        self.held.append(event)
+        self.kinds.append(event["type"])
 
     def check(self, event: FrozenDict, raw: RawRow) -> None:
         """The envelope, the vocabulary, and the payloads that are going to be folded."""
@@ -313,23 +321,23 @@ class _Reading:
 
     def torn(self, damage: Damage) -> Torn:
         """The rows of a torn frame that came out whole are kept, but their frame has to go (13.3)."""
-        first = self.first_of_frame if damage.frame and damage.frame == self.frame else len(self.events)
+        first = self.first_of_frame if damage.frame and damage.frame == self.frame else len(self.held)
         return Torn(damage.offset, first, damage.detail)
 
-    def bad_row(self, bad: _BadRow, rest: Iterator[RawRow | FrameEnd | Damage]) -> Torn:
+    def bad_row(self, bad: _BadRow, rest: Iterable[RawRow | FrameEnd | Damage]) -> Torn:
         """Damage in the middle, or, by the leave of the caller, an end that was never committed (S-DSK-20)."""
         if not self.drop_bad_tail or self.ends_turn_later(rest):
             raise SessionPersistenceCorruptionError(
-                f"{self.name}: line {bad.line}: {bad.reason}. The {len(self.events)} events before it are sound; "
+                f"{self.name}: line {bad.line}: {bad.reason}. The {len(self.held)} events before it are sound; "
                 f"`loopspec check {self.name}` says more",
                 bad.line,
             )
         if bad.frame == 0:
-            return Torn(bad.offset, len(self.events), bad.reason)
-        first = self.first_of_frame if bad.frame == self.frame else len(self.events)
+            return Torn(bad.offset, len(self.held), bad.reason)
+        first = self.first_of_frame if bad.frame == self.frame else len(self.held)
         return Torn(bad.offset, first, bad.reason)
 
-    def ends_turn_later(self, rest: Iterator[RawRow | FrameEnd | Damage]) -> bool:
+    def ends_turn_later(self, rest: Iterable[RawRow | FrameEnd | Damage]) -> bool:
         for item in rest:
             if isinstance(item, RawRow):
                 try:
@@ -348,12 +356,12 @@ class _Reading:
         return False
 
 
-def _walk(data: bytes, name: str) -> Iterator[RawRow | FrameEnd | Damage]:
+def _walk(data: bytes, name: str) -> Iterator[Batch]:
     zstd = name.endswith(".zstd")
     if data and zstd != is_zstd(data[:4]) and len(data) >= 4:
         held = "does not hold zstd frames" if zstd else "holds zstd frames"
         raise SessionPersistenceCorruptionError(f"{name} {held}, unlike its name says")
-    return rows(BytesIO(data), zstd=zstd)
+    return batches(BytesIO(data), zstd=zstd)
 
 
 def _header(raw: RawRow, name: str) -> FrozenDict:
@@ -367,7 +375,7 @@ def _header(raw: RawRow, name: str) -> FrozenDict:
     version = value.get("version")
     if type(version) is not int:
         raise SessionPersistenceCorruptionError(f"{name}: line 1: version must be an integer", 1)
-    return _frozen(value)
+    return frozen(value)
 
 
 def _careful(raw: RawRow) -> Any:
@@ -382,51 +390,8 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def _members(kind: str, row: dict[str, Any]) -> list[FrozenDict]:
-    """What `unpack_row` answers for a sound row, frozen as it is made (S-CHK-11)."""
-    body = row["data"]
-    turn, step, index = body["turn"], body["step"], body["index"]
-    times = accumulate(body["dt"], initial=row["time0"])
-    if kind == "tool-call-chunks":
-        frame = {"type": "tool-call-delta", "index": index, "id": body["id"]}
-        if "name" in body:
-            frame["name"] = body["name"]
-        chunks = [FrozenDict({**frame, "argumentsDelta": part}) for part in body["args"]]
-    else:
-        delta = "text-delta" if kind == "text-chunks" else "reasoning-delta"
-        chunks = [FrozenDict({"type": delta, "index": index, "text": part}) for part in body["texts"]]
-    return [
-        FrozenDict(
-            {
-                "type": "assistant/chunk",
-                "seq": seq,
-                "time": time,
-                "data": FrozenDict({"turn": turn, "step": step, "chunk": chunk}),
-            }
-        )
-        for seq, time, chunk in zip(count(row["seq0"]), times, chunks, strict=False)
-    ]
-
-
-def _frozen(value: dict[str, Any]) -> FrozenDict:
-    """Freeze what the JSON parser made. Nothing is checked: stored numbers stay as they are (S-ENV-6)."""
-    for key, item in value.items():
-        kind = type(item)
-        if kind is dict:
-            value[key] = _frozen(item)
-        elif kind is list:
-            value[key] = _frozen_list(item)
-    return FrozenDict(value)
-
-
 def _are_integers(items: object) -> bool:
     return type(items) is list and _INTEGER.issuperset(map(type, items))
-
-
-def _frozen_list(items: list[Any]) -> FrozenList:
-    if _NESTED.isdisjoint(map(type, items)):
-        return FrozenList(items)
-    return FrozenList([_frozen(i) if type(i) is dict else _frozen_list(i) if type(i) is list else i for i in items])
 
 
 def _gap(expected: int, found: object) -> str:

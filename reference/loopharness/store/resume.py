@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from loopharness.archive import Archive
 from loopharness.frozen import FrozenDict, freeze
 from loopharness.session import Session
 from loopharness.store.errors import SessionForkError, SessionPersistenceCorruptionError
@@ -29,11 +30,12 @@ END_SEED: Final = "session/end-seed"
 """The restart marker: what stands before it is history (S-FRK-1, S-FRK-2)."""
 
 
-def continued(dialect: Dialect, events: Iterable[Mapping[str, Any]]) -> list[FrozenDict]:
+def continued(dialect: Dialect, events: Iterable[Mapping[str, Any]]) -> Archive:
     """The events of a stored log, and the closers that it needs, with the time of the last one (S-REP-3, C-RPR-2)."""
-    stored = tuple([event if isinstance(event, FrozenDict) else freeze(dict(event)) for event in events])
-    closers = repair.closers(dialect, last_open_work(stored))
-    return [*stored, *(freeze(dict(closer)) for closer in closers)]
+    if not isinstance(events, Archive):
+        events = Archive.of(event if isinstance(event, FrozenDict) else freeze(dict(event)) for event in events)
+    closers = repair.closers(dialect, last_open_work(events))
+    return events.followed_by(freeze(dict(closer)) for closer in closers)
 
 
 def begun(session: Session) -> Session:

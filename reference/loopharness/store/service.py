@@ -73,7 +73,7 @@ class _Prepared(NamedTuple):
         events = self.opened.events
         if session.header != self.opened.header or len(session.events) < len(events):
             return False
-        return not events or session.events[0] is events[0]
+        return not events or (session.events[0] == events[0] and session.events[len(events) - 1] == events[-1])
 
 
 class SessionPersistence:

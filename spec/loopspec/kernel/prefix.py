@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, cast, overload
 
 T = TypeVar("T")
 
-Piece: TypeAlias = tuple[list[T], int]
-"""A list, of which only the first so many items count."""
+Piece: TypeAlias = tuple[Sequence[T], int]
+"""A sequence, of which only the first so many items count."""
 
 _LOOK_BACK = 64
 _SMALL = 32
@@ -48,6 +48,11 @@ class Prefix(Sequence[T]):
         self._offset = 0
         self._buffer = list(items)
         self._length = len(self._buffer)
+
+    @classmethod
+    def over(cls, items: Sequence[T]) -> Prefix[T]:
+        """The items of a sequence that never changes, not copied but asked for each time."""
+        return cls._view(((items, len(items)),), len(items), [], len(items)) if items else cls()
 
     @classmethod
     def _view(cls, frozen: tuple[Piece[T], ...], offset: int, buffer: list[T], length: int) -> Prefix[T]:
@@ -84,7 +89,7 @@ class Prefix(Sequence[T]):
         own = self._length - self._offset
         length = self._length + len(added)
         if own <= _SMALL:
-            return self._view(self._frozen, self._offset, self._buffer[:own] + added, length)
+            return self._view(self._frozen, self._offset, [*self._buffer[:own], *added], length)
         return self._view(_freeze(self._frozen, (self._buffer, own)), self._length, added, length)
 
     def first(self, count: int) -> Prefix[T]:
@@ -93,13 +98,15 @@ class Prefix(Sequence[T]):
             raise IndexError(f"a view of {count} items does not exist: the sequence has {self._length}")
         if count == self._length:
             return self
-        frozen, offset, buffer = self._frozen, self._offset, self._buffer
+        frozen, offset = self._frozen, self._offset
+        buffer: Sequence[T] = self._buffer
         at = len(frozen)
         while count < offset:
             at -= 1
             buffer, used = frozen[at]
             offset -= used
-        return self._view(frozen[:at], offset, buffer, count)
+        # what holds more than the view shows never grows, be it a list or not
+        return self._view(frozen[:at], offset, cast("list[T]", buffer), count)
 
     def position(self, item: T) -> int | None:
         """Where `item` stands, or `None`. Looks near the end first, because that is where questions point."""
