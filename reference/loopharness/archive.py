@@ -44,12 +44,14 @@ class Archive(Sequence[FrozenDict]):
     """The events of a log from seq 0; the sequence itself never changes.
 
     `held` and `kinds` have one item per event: what is kept of it, and its type. Neither list may change afterwards.
+    `all_open` says that no event is kept closed.
     """
 
-    __slots__ = ("_held", "_run", "kinds")
+    __slots__ = ("_all_open", "_held", "_run", "kinds")
 
-    def __init__(self, held: list[Held], kinds: list[str]) -> None:
+    def __init__(self, held: list[Held], kinds: list[str], all_open: bool = False) -> None:
         self._held: Final = held
+        self._all_open: Final = all_open
         self.kinds: Final[Sequence[str]] = kinds
         self._run: tuple[Run, list[FrozenDict]] = (_NO_RUN, [])
         """The run that was opened last: its members are mostly asked for one after the other."""
@@ -57,15 +59,16 @@ class Archive(Sequence[FrozenDict]):
     @classmethod
     def of(cls, events: Iterable[FrozenDict]) -> Archive:
         """Events that are all open."""
-        held: list[Held] = list(events)
-        return cls(held, [str(event["type"]) for event in held if isinstance(event, FrozenDict)])
+        opened = list(events)
+        return cls([*opened], [event["type"] for event in opened], all_open=True)
 
     def followed_by(self, events: Iterable[FrozenDict]) -> Archive:
         """This archive and then `events`, as a new value."""
         added = tuple(events)
         if not added:
             return self
-        return Archive([*self._held, *added], [*self.kinds, *(event["type"] for event in added)])
+        kinds = [*self.kinds, *(event["type"] for event in added)]
+        return Archive([*self._held, *added], kinds, self._all_open)
 
     def open_ones(self) -> Iterator[tuple[int, FrozenDict]]:
         """The events that are kept open, each with its seq."""
@@ -85,8 +88,7 @@ class Archive(Sequence[FrozenDict]):
 
     def prefix(self) -> Prefix[FrozenDict]:
         """The events as a sequence that can grow."""
-        opened = [event for _, event in self.open_ones()]
-        return Prefix(opened) if len(opened) == len(self) else Prefix.over(self)
+        return Prefix(event for _, event in self.open_ones()) if self._all_open else Prefix.over(self)
 
     def _event(self, seq: int) -> FrozenDict:
         held = self._held[seq]

@@ -19,7 +19,7 @@ from loopspec.context import NEVER, Retained, observe
 from loopspec.kernel.prefix import Prefix
 from loopspec.log.types import SURFACE_TYPES, Dialect
 from loopspec.request import canonical_header
-from loopspec.surface import Surface, SurfaceError, advance, breaches, empty
+from loopspec.surface import Surface, SurfaceError, accept_all, advance, breaches, empty
 from loopspec.values import Record
 
 __all__ = ["Session", "SessionDataError", "Sessions", "wall_clock"]
@@ -88,14 +88,16 @@ class Session:
     def _take_up(self, archive: Archive) -> None:
         """Fold the events of a log that was there before; what only stands in the log is not looked at twice."""
         shown = self._shown
+        concerned: list[tuple[int, FrozenDict]] = []
         for seq, event in archive.open_ones():
             if event["seq"] != seq:
                 raise ValueError(f"event {seq} of session {self.id!r} has seq {event['seq']}")
             if event["type"] in shown:
-                self._check(event)
-                self._show(event)
+                self.retained = observe(self.dialect, self.retained, event, seq)
+                concerned.append((seq, event))
             elif "surfaceOp" in event or "sourceEventSeqs" in event:
-                self._check(event)
+                concerned.append((seq, event))
+        self.surface = accept_all(self.surface, concerned)
         self._last = archive.last_ones()
         self.events = archive.prefix()
 

@@ -12,7 +12,7 @@ Rules: S-SUR-1 to S-SUR-16. The texts of refusals follow the writers' own where 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, islice, pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -78,6 +78,17 @@ class Surface(NamedTuple):
             self.replacements,
             self.projections,
             self.offloaded,
+        )
+
+    def append_all(self, run: Sequence[tuple[int, Record]]) -> Surface:
+        """Push several nodes, each a seq and its event, one after the other; none is a system message."""
+        derived = [derive(event) for _, event in run]
+        told = accumulate((message is not None for message in derived), initial=len(self.messages))
+        return self._replace(
+            nodes=self.nodes.extend(seq for seq, _ in run),
+            events=self.events.extend(event for _, event in run),
+            before=self.before.extend(islice(told, len(run))),
+            messages=self.messages.extend(message for message in derived if message is not None),
         )
 
     def replace(self, seq: int, event: Record, start: int, end: int) -> Surface:
@@ -217,6 +228,26 @@ def accept(surface: Surface, event: Record, seq: int | None = None) -> Surface:
     if wrong:
         raise SurfaceError(wrong)
     return advance(surface, event, number)
+
+
+def accept_all(surface: Surface, events: Iterable[tuple[int, Record]]) -> Surface:
+    """The surface after many events of the log, each with its seq. Raises `SurfaceError` for the first that breaks a
+    rule.
+
+    It is what `accept` makes of one after the other; what only joins at the end joins together.
+    """
+    run: list[tuple[int, Record]] = []
+    joining = SURFACE_TYPES[surface.dialect] - {"system/message"}
+    for seq, event in events:
+        if event["type"] in joining and event.get("surfaceOp") == "append":
+            wrong = _source_breaches(surface.dialect, event, seq)
+            if wrong:
+                raise SurfaceError(wrong)
+            run.append((seq, event))
+        else:
+            surface = accept(surface.append_all(run), event, seq)
+            run = []
+    return surface.append_all(run)
 
 
 def advance(surface: Surface, event: Record, seq: int) -> Surface:

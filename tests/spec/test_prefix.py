@@ -22,9 +22,13 @@ PROGRAMS = st.lists(
 )
 
 
+GIVEN = tuple(range(40))
+"""What somebody else holds, in a sequence that cannot grow."""
+
+
 def run(program: list[tuple[int, str, int]]) -> list[tuple[Prefix[int], tuple[int, ...]]]:
     """Grow a tree of values; beside each one a tuple made with tuples alone, never touched again."""
-    made: list[tuple[Prefix[int], tuple[int, ...]]] = [(Prefix(), ())]
+    made: list[tuple[Prefix[int], tuple[int, ...]]] = [(Prefix(), ()), (Prefix.over(GIVEN), GIVEN)]
     for parent, operation, argument in program:
         value, items = made[parent % len(made)]
         cut = argument % (len(items) + 1)

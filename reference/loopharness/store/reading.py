@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 from itertools import chain
-from sys import intern
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -30,7 +29,7 @@ from loopspec.log import v0, v4
 from loopspec.log.damage import Damage
 from loopspec.log.lanes import sound_run
 from loopspec.log.packed import PACKED_TYPES, PackedError, is_packed_row, unpack_event, unpack_row
-from loopspec.log.plain import is_plain
+from loopspec.log.plain import CHECKS
 from loopspec.log.types import KNOWN_TYPES, RETIRED_TYPES, SURFACE_TYPES, VERSIONS, Dialect
 from loopspec.values import SAFE_INTEGER
 
@@ -66,6 +65,32 @@ REASONS: Final[Mapping[str, str]] = {
     "torn-row": "the header row is incomplete",
     "window-too-large": "a frame needs a larger window than this reader takes",
 }
+
+
+class _ShortWay(NamedTuple):
+    """How a plain event of one type is taken: what its payload must look like if something folds it, and whether it
+    can be kept closed."""
+
+    kind: str
+    is_plain: Callable[[dict[str, Any]], bool] | None
+    closes: bool
+
+
+def _short_ways(version: int) -> Mapping[str, _ShortWay]:
+    dialect = VERSIONS[version]
+    shown = SURFACE_TYPES[dialect] | {"image/offload"}
+
+    def asked(kind: str) -> Callable[[dict[str, Any]], bool] | None:
+        return CHECKS[version].get(kind, _never) if kind in VALIDATED[dialect] else None
+
+    return {kind: _ShortWay(kind, asked(kind), kind not in shown) for kind in KNOWN_TYPES[dialect]}
+
+
+def _never(data: dict[str, Any]) -> bool:
+    return False
+
+
+_SHORT_WAYS: Final = {version: _short_ways(version) for version in VERSIONS}
 
 
 class Torn(NamedTuple):
@@ -143,9 +168,8 @@ class _Reading:
         self.validated: frozenset[str] = frozenset()
         self.version = 0
         self.packs = False
-        self.short_ways = False
         self.validate: Callable[[str, Any], tuple[Any, ...]] = v0.validate_data
-        self.shown: frozenset[str] = frozenset()
+        self.ways: Mapping[str, _ShortWay] = {}
         self.held: list[Held] = []
         self.kinds: list[str] = []
         self.frame = 0
@@ -176,7 +200,7 @@ class _Reading:
         if rows.frame != self.frame:
             self.frame, self.first_of_frame = rows.frame, len(self.held)
         for index, text in enumerate(rows.texts):
-            if not (self.short_ways and rows.frame != 1 and self.take_plainly(text)):
+            if not (self.ways and rows.frame != 1 and self.take_plainly(text)):
                 self.row(rows.row(index))
 
     def row(self, raw: RawRow) -> None:
@@ -212,29 +236,30 @@ class _Reading:
         if type(value) is not dict or type(kind := value.get("type")) is not str:
             return False
         held = self.held
-        seq, keys = len(held), len(value)
-        if kind not in self.known:
-            if self.packs and kind in PACKED_TYPES and (length := sound_run(value)) and value["seq0"] == seq:
-                held += [Run(seq, text)] * length
-                self.kinds += ["assistant/chunk"] * length
-                return True
-            return False
-        time = value.get("time")
+        way = self.ways.get(kind)
+        if way is None:
+            length = sound_run(value) if self.packs and kind in PACKED_TYPES else 0
+            if not length or value["seq0"] != len(held):
+                return False
+            held += [Run(len(held), text)] * length
+            self.kinds += ["assistant/chunk"] * length
+            return True
+        seq, time, keys = value.get("seq"), value.get("time"), len(value)
         if (
-            value.get("seq") != seq
-            or type(value["seq"]) is not int
+            seq != len(held)
+            or type(seq) is not int
             or type(time) is not int
             or not -SAFE_INTEGER <= time <= SAFE_INTEGER
             or "data" not in value
             or not (keys == 4 or (keys == 5 and "surfaceOp" in value) or (keys == 6 and value.keys() == CITING))
         ):
             return False
-        if kind in self.validated and not is_plain(self.version, kind, value["data"]):
+        if way.is_plain is not None and not (type(value["data"]) is dict and way.is_plain(value["data"])):
             return False
         if keys == 6 and not self.packs and not _are_integers(value["sourceEventSeqs"]):  # format 4 stores ranges
             return False
-        held.append(text if keys == 4 and kind not in self.shown else frozen(value))
-        self.kinds.append(intern(kind))
+        held.append(text if way.closes and keys == 4 else frozen(value))
+        self.kinds.append(way.kind)
         return True
 
     def take_header(self, header: FrozenDict) -> None:
@@ -249,10 +274,9 @@ class _Reading:
             return
         self.dialect = VERSIONS[version]
         self.known = KNOWN_TYPES[self.dialect]
-        self.shown = SURFACE_TYPES[self.dialect] | {"image/offload"}
         self.validated = VALIDATED[self.dialect]
         self.packs = version == 0
-        self.short_ways = SHORT_WAYS
+        self.ways = _SHORT_WAYS[version] if SHORT_WAYS else {}
         module = v0 if version == 0 else v4
         self.validate = module.validate_data
         problems = module.validate_header(header)
