@@ -211,14 +211,15 @@ class _Reading:
             raise SessionPersistenceCorruptionError(
                 f"{self.name}: line {raw.line}: the first frame holds more than the header row", raw.line
             )
+        text: bytes | None = raw.data
         try:
             value = orjson.loads(raw.data)
         except orjson.JSONDecodeError:
-            value = _careful(raw)
+            value, text = _careful(raw), None
         if type(value) is not dict:
             raise _BadRow(raw.line, raw.frame, raw.offset, "the row is not a JSON object")
         try:
-            self.take(value, raw)
+            self.take(value, raw, text)
         except PackedError as error:
             raise _BadRow(raw.line, raw.frame, raw.offset, f"malformed packed row: {error}") from error
 
@@ -285,15 +286,16 @@ class _Reading:
         if problems:
             raise SessionPersistenceCorruptionError(f"{self.name}: line 1: {problems[0]}", 1)
 
-    def take(self, value: dict[str, Any], raw: RawRow) -> None:
+    def take(self, value: dict[str, Any], raw: RawRow, text: bytes | None) -> None:
+        """Take any row, or say what is wrong with it. `text`: what to keep of one that is kept closed."""
         seq = len(self.held)
         if self.dialect == "v0":
             if is_packed_row(value):
                 members = unpack_row(value)
                 if members[0]["seq"] != seq:
                     raise _BadRow(raw.line, raw.frame, raw.offset, _gap(seq, members[0]["seq"]))
-                for member in members:
-                    self.keep(frozen({**member}))
+                self.held += [frozen({**member}) for member in members]
+                self.kinds += ["assistant/chunk"] * len(members)
                 return
         elif "sourceEventSeqs" in value:
             value = dict(unpack_event(value))
@@ -301,10 +303,9 @@ class _Reading:
             raise _BadRow(raw.line, raw.frame, raw.offset, _gap(seq, value.get("seq")))
         event = frozen(value)
         self.check(event, raw)
-        self.keep(event)
-
-    def keep(self, event: FrozenDict) -> None:
-        self.held.append(event)
+        way = self.ways.get(event["type"])
+        closes = way is not None and way.closes and len(event) == len(ENVELOPE)
+        self.held.append(text if closes and text is not None else event)
         self.kinds.append(event["type"])
 
     def check(self, event: FrozenDict, raw: RawRow) -> None:
