@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from loopharness.bus import Bus
+from loopharness.model.service import LlmService
+from loopharness.tools.pipeline import ToolPipeline
+from loopharness.tools.registry import ToolRegistry
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -17,3 +20,21 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 def bus() -> Bus:
     """A fresh bus."""
     return Bus()
+
+
+@pytest.fixture
+def registry(bus: Bus) -> ToolRegistry:
+    """A registry of tools on the bus."""
+    return ToolRegistry(bus)
+
+
+@pytest.fixture
+def pipeline(bus: Bus, registry: ToolRegistry) -> ToolPipeline:
+    """A pipeline over the registry."""
+    return ToolPipeline(bus, registry)
+
+
+@pytest.fixture
+def service(bus: Bus) -> LlmService:
+    """A model service on the bus."""
+    return LlmService(bus)

@@ -42,8 +42,8 @@ REQUESTS_AND_TOOLS = range(1, 30)
 
 ELSEWHERE = {
     "RACE-1": "an abort between the permission and the body: `LR-142`, in a wrapper of the body",
-    "RACE-2": "an abort during post-execute: `LR-145`; contexts and conclusion: `tests/harness/test_tools_pipeline.py`",
-    "RACE-3": "an abort against an approval: `tests/harness/test_permissions.py`, `test_tools_pipeline.py` (T-303)",
+    "RACE-2": "an abort during post-execute: `LR-145`; contexts and conclusion: `tests/harness/test_tools_aborts.py`",
+    "RACE-3": "an abort against an approval: `tests/harness/test_permissions.py`, `test_tools_aborts.py` (T-303)",
     "RACE-5": "a result observer changes the next classification: `LR-150`",
     "RACE-6": "the cap changes while a group runs: `LR-152`",
     "RACE-7": "an abort in the commit of the last call, or behind the last check: `LR-146`, and explored (`scheduler`)",
