@@ -201,6 +201,16 @@ TABLE: tuple[Disagreement, ...] = (
         "storage shares one load among all who ask for an id, so that a hung one holds up whoever comes later.",
     ),
     Disagreement(
+        "stored_ids_are_refused",
+        "Is a fresh create refused before it composes anything when a stored session has its id?",
+        ("C-RES-8", "C-RES-9", "R-64"),
+        True,
+        False,
+        True,
+        "Published loops notice at the announcement of the session, and only while a resume has reserved the id; else "
+        "the agent lives, and nothing of it is ever written. Later versions own a session before they publish it.",
+    ),
+    Disagreement(
         "closing_wake_is_refused_whole",
         "Does a wake that the closing initiator scope refuses leave an idle agent idle?",
         ("N-8", "C-REE-6", "R-72"),
@@ -443,6 +453,7 @@ class Law:
     detaches_are_unconditional: Choice
     disposal_outlives_refusal: Choice
     abandoned_load_pins_id: Choice
+    stored_ids_are_refused: Choice
     closing_wake_is_refused_whole: Choice
     disposed_agent_is_silent: Choice
     start_notice_is_contained: Choice

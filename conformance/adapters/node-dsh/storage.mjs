@@ -13,6 +13,9 @@ export function defineStorage(packages, world) {
   const revision = (stored) => SessionPersistenceRevision(`memory:${stored.revision}`)
   const write = (meta, events) => {
     const stored = disk.get(meta.id) ?? { meta: copy(meta), events: [], revision: 0 }
+    if (events.some(({ seq }, at) => seq !== stored.events.length + at)) {
+      throw new Error(`session "${meta.id}" already has a persisted log that does not match this live session (id collision)`)
+    }
     stored.events.push(...copy(events))
     stored.revision++
     disk.set(meta.id, stored)

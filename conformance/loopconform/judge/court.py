@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from loopconform.judge.creation_judge import CREATION_EVENTS, CREATION_GATES, PROMISED, CreationJudge
+from loopconform.judge.creation_judge import CREATION_EVENTS, CREATION_GATES, PROMISED, CreationJudge, attempt_of
 from loopconform.judge.fits import shown
 from loopconform.judge.jury import Jury
 from loopconform.judge.logged import LoggedJudge
@@ -107,8 +107,8 @@ class Court:
         self._armed: list[_Armed] = []
         self._waiting: dict[str, list[tuple[str, int]]] = {}
         self._settings: list[Any] = []
-        self._composed: set[str] = set()
-        """Agents that are being composed by a setup, and can be driven already."""
+        self._composed: dict[str, str] = {}
+        """Agents that are being composed by a setup, and can be driven already; of several of one id, the first."""
 
     # -- requests
 
@@ -148,12 +148,16 @@ class Court:
             self.creation.lives.working.discard(request.agent)
         if request.gate == "flush":
             self.writing.release(request.agent)
+            if request.agent in self.loops:
+                self.loops[request.agent].written()
             return
         place = (request.gate, request.key)
         judge = self.loops.get(request.agent)
         if request.gate in CREATION_GATES:
             if self.creation.release(id, request):
                 self._ask(id, request.ops, "")
+                if judge is not None and request.outcome.kind == "throws":
+                    judge.may_be_disposed()
             return
         if judge is None or not judge.release(id, place, self._ops_of(id, request.ops, request.agent)):
             return
@@ -223,10 +227,10 @@ class Court:
         elif isinstance(reply, Gate):
             self._gate(reply)
         elif isinstance(reply, Settled):
-            for judge in self.loops.values():
-                judge.settle(reply)
-            self._remember_logs()
             waiting = frozenset(one.agent for one in reply.parked if one.gate == "flush")
+            for agent, judge in self.loops.items():
+                judge.rest(reply, agent in waiting)
+            self._remember_logs()
             wrong = self.writing.wrong_rest(waiting)
             if wrong:
                 raise self._stray(reply, "S-DSK-32", wrong)
@@ -258,8 +262,8 @@ class Court:
         if reply.name in CREATION_EVENTS:
             self.creation.show(reply)
             if reply.name == "session/created":
-                if reply.agent in self._composed:
-                    self._composed.discard(reply.agent)
+                attempt = self._composed.pop(reply.agent, None)
+                if attempt is not None and attempt == attempt_of(self.creation.origin(reply.agent)):
                     self.loops[reply.agent].publish(True)
                 else:
                     self._begin(reply.agent)
@@ -267,7 +271,7 @@ class Court:
             last = "agent/created" if self.law.created_is_awaited else "agent/session-start"
             if judge is not None and reply.name == last:
                 judge.published()
-            if reply.name == "session/disposed" and judge is not None:
+            if reply.name == "session/disposed" and judge is not None and reply.agent not in self._composed:
                 if self.law.disposed_agent_is_silent:
                     self._remember_logs()
                     self.loops.pop(reply.agent)
@@ -317,7 +321,9 @@ class Court:
         if kind == "fork":
             return judge(self.book, self.law, agent, self.machine, self._forks[agent])
         if kind != "resume":
-            return judge(self.book, self.law, agent, self.machine)
+            fresh = judge(self.book, self.law, agent, self.machine)
+            self.storage.collides(agent, fresh.chronicle)
+            return fresh
         starts = self.storage.resumed(agent)
         if not starts:
             raise Undecided(f"the log of {agent!r} holds what was told to nobody")
@@ -393,8 +399,8 @@ class Court:
                 judge.worked(reply)
             return
         self.creation.promise(reply)
-        if isinstance(reply, Rejected) and op.op in PROMISED and op.agent in self._composed:
-            self._composed.discard(op.agent)
+        if isinstance(reply, Rejected) and op.op in PROMISED and self._composed.get(op.agent) == attempt_of(op):
+            self._composed.pop(op.agent)
             self.loops.pop(op.agent, None)
         if op.op == "dispose" and not self._announced:
             self.loops.pop(op.agent, None)
@@ -410,7 +416,7 @@ class Court:
             if reply.gate == "setup" and reply.agent not in self.loops:
                 # C-SET-7  Whoever has the agent of a setup can drive it already.
                 self._begin(reply.agent, reply.key).publish(False)
-                self._composed.add(reply.agent)
+                self._composed[reply.agent] = reply.key
             return
         judge = self.loops.get(reply.agent)
         if judge is None:

@@ -137,7 +137,7 @@ class CreationJudge:
             for label, one in self.lives.of(life)
             if label and label[0] == "live" and self._is(label[1], reply)
         ]
-        self._keep(closed, after, reply, "the law has no such event here")
+        self._keep(closed, after, reply, "the law has no such event here", self._taken_clause(closed, reply))
 
     def _is(self, effect: tuple[Any, ...], reply: Live) -> bool:
         if effect[0] != reply.name or self.lives.name(effect[1]) != reply.agent:
@@ -148,7 +148,7 @@ class CreationJudge:
     def origin(self, agent: str, attempt: str = "") -> Any:
         """The operation that the agent of an id came from: the one that is in the registry, or an attempt by name."""
         if attempt:
-            named = [op for op in self.lives.creates.values() if (op.agent, _attempt(op)) == (agent, attempt)]
+            named = [op for op in self.lives.creates.values() if (op.agent, attempt_of(op)) == (agent, attempt)]
             return named[-1] if named else None
         numbers = {holder(life.config.core, "session", self.lives.id(agent)) for life in self.points}
         return next((self.lives.creates[number] for number in numbers if number), None)
@@ -235,7 +235,13 @@ class CreationJudge:
             for life in closed
             if where in self.lives.standing(life) and where not in life.arrived and not self._is_planned(life, where)
         ]
-        self._keep(closed, after, reply, f"no hook may stand at the gate {reply.gate} here")
+        reason = f"no hook may stand at the gate {reply.gate} here"
+        self._keep(closed, after, reply, reason, self._taken_clause(closed, reply))
+
+    def _taken_clause(self, closed: list[Life], reply: Gate | Live) -> str:
+        """The rule that a create breaks which goes on although what is stored has its id."""
+        clauses = (self.lives.clause_of_taken(life, reply.agent) for life in closed)
+        return next((clause for clause in clauses if clause), "")
 
     def _is_planned(self, life: Life, where: tuple[str, str, str]) -> bool:
         plans = (self.book.plans[id] for id in life.plans)
@@ -255,6 +261,13 @@ class CreationJudge:
     def settle(self, reply: Settled, waiting: frozenset[str] = frozenset()) -> None:
         """Nothing can happen any more: gates, registries and promises must be as the law says. `waiting`: sessions of
         which a batch waits to be written."""
+        self.lives.held = waiting
+        try:
+            self._settle(reply, waiting)
+        finally:
+            self.lives.held = None
+
+    def _settle(self, reply: Settled, waiting: frozenset[str]) -> None:
         closed = self.closure()
         still = [
             life for life in closed if not life.frames and not life.blocks and next(self.lives.of(life), None) is None
@@ -269,8 +282,8 @@ class CreationJudge:
         self._keep(after, registries, reply, self._registry_words(after[0], reply), "INV-4")
         for key, target in self._open.items():
             op = self.book.ops[key]
-            if op.op == "resume" and op.agent in waiting:
-                continue  # its session may have to be durable first (C-RPR-4)
+            if op.op in ("resume", "dispose") and op.agent in waiting:
+                continue  # its session may have to be durable first (C-RPR-4, C-TDN-5)
             owed = [life for life in registries if self._is_owed(op, target, life)]
             if len(owed) == len(registries):
                 raise self._fault(registries, reply, f"the promise of {op.op} is still open", _PROMISES[op.op])
@@ -336,7 +349,7 @@ class CreationJudge:
         return f"{self.book.ops[label[1], label[2]].op} returns"
 
 
-def _attempt(op: Any) -> str:
+def attempt_of(op: Any) -> str:
     """The name of an attempt: the key of its gates."""
     return str(getattr(op, "name", None) or op.agent)
 

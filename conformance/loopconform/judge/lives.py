@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from loopconform.judge.moves import ANYHOW, HIDDEN, RETURNED, Label
 from loopconform.judge.points import Block, Book, Frame
@@ -65,6 +65,8 @@ class Lives:
         """The transaction whose handle an agent's dispose uses: the last one that was given out."""
         self.working: set[str] = set()
         """Agents whose maintenance job stands at its gate: they are not drained before that is over (C-MNT-1)."""
+        self.held: frozenset[str] | None = None
+        """Set while it is asked who rests: agents of which a batch waits to be written, so that they may wait."""
         self._ids: dict[str, int] = {}
         self.fibers = {name: ROOT + 1 + at for at, name in enumerate(book.opening.owners)}
         self.fibers |= {"agents": AGENTS, "provider": PROVIDER}
@@ -175,6 +177,11 @@ class Lives:
         if name == "cancel" and open_dispatch(config.stack[-1].frame):
             yield from self._cancelled(after, effect)
             return
+        if name == "session/created" and self._is_vetoed(life, effect[1]):
+            vetoed = self.machine.step(self.machine.call(config, ("escape", *effect))).config
+            yield ("live", effect), life._replace(config=vetoed)
+            yield HIDDEN, life._replace(config=vetoed)  # the storage hears of it first
+            return
         if name == "resolve":
             after = self._settled(after, ("resolved", effect[1]))
         elif name == "reject":
@@ -214,7 +221,7 @@ class Lives:
                 for _, after in self._outcomes(life, ("unwind", self.name(number), "")):
                     yield HIDDEN, self._settled(after, ("unwound", number))
         for index, (point, _) in enumerate(life.config.parked):
-            if point[0] == "drain" and self._works(core, point[1]):
+            if point[0] == "drain" and (self._works(core, point[1]) or self.name(point[1]) in (self.held or ())):
                 continue
             for answer in answers(core, point):
                 for after in self._given(life, point, answer):
@@ -242,14 +249,50 @@ class Lives:
         op = self.creates[number]
         where = self._where("setup", number)
         has_setup = getattr(op, "setup", False)
+        taken = self.taken(life, number)
         if answer[0] == "deactivated":
             yield self._left_behind(life, where) if has_setup else life
-        elif not has_setup or op.op == "create-now":
+            return
+        if answer[0] == "throws" and (taken in ("yes", "perhaps") or (taken == "waits" and self.held is None)):
+            yield self._settled(life, ("taken", number))
+        if taken in ("yes", "waits"):
+            return
+        if not has_setup or op.op == "create-now":
             if answer[0] == "settles":
                 yield life
         else:
             wanted = "throws" if answer[0] == "throws" else "done"
             yield from (after for kind, after in self._outcomes(life, where) if kind == wanted)
+
+    def taken(self, life: Life, number: int) -> Is | Literal["waits"]:
+        """C-RES-8, C-RES-9  Whether what is stored has the id of a fresh create, which is refused then before anything
+        is composed; it may wait for a resume of that id first."""
+        op = self.creates[number]
+        is_asked = life.config.core.law.stored_ids_are_refused and op.op in ("create", "fork")
+        if self.storage is None or not is_asked or self._where("setup", number) in life.arrived:
+            return "no"
+        return "waits" if self._is_reserved(life, op.agent) else self.storage.holds(op.agent)
+
+    def clause_of_taken(self, life: Life, agent: str) -> str:
+        """The rule that keeps a fresh create of this id from going on, if one does; empty otherwise."""
+        waiting = [point[1] for point, _ in life.config.parked if point[0] == "setup"]
+        found = {self.taken(life, number) for number in waiting if self.creates[number].agent == agent}
+        return "C-RES-9" if "yes" in found else "C-RES-8" if "waits" in found else ""
+
+    def _is_vetoed(self, life: Life, number: int) -> bool:
+        """C-RES-8  The storage refuses to hear of a fresh session whose id a resume has reserved."""
+        op = self.creates[number]
+        return op.op != "resume" and self.book.opening.storage and self._is_reserved(life, op.agent)
+
+    def _is_reserved(self, life: Life, agent: str) -> bool:
+        """C-RES-7  A resume of this id is under way."""
+        id = self.id(agent)
+        members = life.config.core.members
+        return any(t.id == id and t.verb == "resume" and t.public == "pending" and not t.reason for t in members)
+
+    def _composes(self, life: Life, number: int) -> bool:
+        """The setup of a create stands at its gate, or is about to."""
+        return getattr(self.creates[number], "setup", False) and self.taken(life, number) in ("no", "perhaps")
 
     def _where(self, gate: str, number: int) -> Where:
         """The gate of an attempt, whose key is its name."""
@@ -325,14 +368,14 @@ class Lives:
         """Where hooks stand or are about to."""
         found: list[Where] = []
         for point, _ in life.config.parked:
-            if point[0] == "setup" and getattr(self.creates[point[1]], "setup", False):
+            if point[0] == "setup" and self._composes(life, point[1]):
                 found.append(self._where("setup", point[1]))
             elif point[0] == "load" and self._is_at_load(life, point[1]):
                 found.append(self._where("load", point[1]))
         found += [("unwind", self.name(number), "") for number in self._unwinding(life)]
         if life.config.stack and life.config.stack[-1].frame[0] == "await_setup":
             number = life.config.stack[-1].frame[1]
-            if getattr(self.creates[number], "setup", False):
+            if self._composes(life, number):
                 found.append(self._where("setup", number))
         return [where for where in found if where[0] in self.book.holds]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from loopconform.judge import explain
@@ -12,7 +12,8 @@ from loopconform.judge.moves import Label, Moves, Step
 from loopconform.judge.points import Book, Point
 from loopconform.judge.storage import Start
 from loopconform.judge.verdict import Found
-from loopconform.protocol.replies import Live, Record, Returned
+from loopconform.judge.writing import Barrier
+from loopconform.protocol.replies import Gate, Live, Record, Returned, Settled
 from loopspec import loop
 from loopspec.attempt import aborted
 from loopspec.kernel.machine import Effect
@@ -71,11 +72,13 @@ class LoggedJudge(LoopJudge):
             self.points = frozenset(point._replace(loop=begun, facts=facts) for point in self.points)
             self.length = len(self.chronicle.events)
         self._first = self.points
+        if "flush" in book.holds:
+            self.moves.barrier = Barrier(self.chronicle)
 
     def show(self, reply: Any) -> None:
         """See `LoopJudge`; a request shows the log, and so does an answer to `log`."""
         before = self.points
-        super().show(reply)
+        self._hear(super().show, reply)
         if isinstance(reply, Record):
             self.chronicle.add(reply.event)
         elif isinstance(reply, Live) and reply.name == "llm/stream":
@@ -83,6 +86,40 @@ class LoggedJudge(LoopJudge):
             wrong = self.chronicle.wrong_messages(reply.data.get("messages")) if is_told else ""
             if wrong:
                 raise self._fault(before, reply, "S-REQ-10", f"the request does not show the log: {wrong}")
+
+    def arrive(self, reply: Gate) -> None:
+        """See `LoopJudge`."""
+        self._hear(super().arrive, reply)
+
+    def _hear(self, hear: Callable[[Any], None], reply: Any) -> None:
+        """S-DSK-33  What only the barrier forbids has come too early."""
+        before, length = self.points, self.length
+        try:
+            hear(reply)
+        except Found:
+            if self.moves.barrier is None:
+                raise
+            self.length, self.moves.barrier.is_lifted = length, True
+            hear(reply)
+            raise self._fault(before, reply, "S-DSK-33", "what has been appended before is not durable yet") from None
+
+    def written(self) -> None:
+        """A batch of this session goes on from the gate `flush`."""
+        if self.moves.barrier is not None:
+            self.moves.barrier.written()
+
+    def rest(self, reply: Settled, is_waiting: bool) -> None:
+        """See `settle`. `is_waiting`: a batch of this session stands at the gate `flush`; else all is durable."""
+        if self.moves.barrier is None:
+            self.settle(reply)
+            return
+        if not is_waiting:
+            self.moves.barrier.written()
+        self.moves.barrier.is_shut = is_waiting
+        try:
+            self.settle(reply)
+        finally:
+            self.moves.barrier.is_shut = False
 
     def read(self, reply: Returned) -> None:
         """S-LOG-1  What an adapter says that the whole log is."""

@@ -169,6 +169,8 @@ class LoopJudge:
         gate, key = place
         if place in point.arrived or gate not in self.book.holds or place not in places(point):
             return False
+        if self.moves.waits(point, place):
+            return False
         return not any(
             self.book.plans[id].gate == gate and self.book.plans[id].key in (None, key) for id in point.plans
         )
@@ -242,7 +244,7 @@ class LoopJudge:
 
     def _unreported(self, point: Point) -> bool:
         """A hook stands at a gate that holds, and nobody said so."""
-        return any(place not in point.arrived for place in places(point))
+        return any(place not in point.arrived and not self.moves.waits(point, place) for place in places(point))
 
     def _reads(self, point: Point, snapshot: Any) -> bool:
         core = point.loop.driver.core

@@ -32,6 +32,7 @@ from loopconform.judge.points import (
     is_visible,
     tool_of,
 )
+from loopconform.judge.writing import Barrier
 from loopspec import scheduler, stream
 from loopspec.attempt import aborted
 from loopspec.driver import Driver, barred, is_quiet
@@ -62,6 +63,8 @@ class Moves:
         """The initiator scope is closing: no driver starts (C-INI-7)."""
         self.unpublished = False
         """The session is in no registry: what is appended to it is published nowhere (C-REGS-6)."""
+        self.barrier: Barrier | None = None
+        """What waits until the log is durable, where the gate `flush` holds."""
 
     def of(self, point: Point) -> Iterator[Step]:
         """Every move. While a segment runs there is hardly a choice; else whatever can be answered may be."""
@@ -84,6 +87,15 @@ class Moves:
         if point.doomed == "perhaps":
             point = point._replace(doomed="no")
         return next(self.of(point), None) is None and not point.frames and not point.blocks
+
+    def waits(self, point: Point, place: Place) -> bool:
+        """S-DSK-33  The hook at this gate is not reached yet: what the routine has appended is not durable."""
+        gate, key = place
+        if self.barrier is None or place in point.arrived:
+            return False
+        if gate == "chunk" and any(at[0] == "chunk" and at[1] for at, _ in point.loop.driver.parked):
+            return False
+        return gate in ("pre-step", "chunk", "tool") and self.barrier.bars(key if gate == "tool" else None)
 
     # -- operations
 
@@ -280,6 +292,8 @@ class Moves:
         assert batch is not None
         if tool_of(point.facts, call) is None or call in batch.core.entered or call in point.facts.barred:
             return
+        if self.waits(point, ("tool", point.facts.calls[call - 1][0])):
+            return
         entered = self.machine.schedules.step(self.machine.schedules.call(batch, ("enter", call)))
         facts = point.facts
         if not entered.effect[1]:
@@ -302,6 +316,8 @@ class Moves:
             elif at[0] == "tools":
                 if self.machine.batch_is_due(point.loop):
                     yield HIDDEN, point._replace(loop=self.machine.begin(point.loop, len(point.facts.calls)))
+            elif self.waits(point, (DRIVER_GATES[at[0]], "")):
+                continue
             elif at[0] == "chunk" and point.facts.mode == "usual":
                 yield HIDDEN, self._pulled(point, None, index)
             else:

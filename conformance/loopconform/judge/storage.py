@@ -74,6 +74,8 @@ class Storage:
         self._past: set[str] = set()
         """Sessions that a crash has ended: nothing is written of them any more."""
         self._unreadable: set[str] = set()
+        self._strangers: list[Chronicle] = []
+        """The logs of sessions whose id another log has: they are never written."""
         for stored in book.opening.stored:
             self._put(stored, book)
 
@@ -111,6 +113,18 @@ class Storage:
             return "perhaps"
         return "no" if self.dialect == "v0" else "perhaps"  # S-DSK-37
 
+    def holds(self, id: str) -> Is:
+        """C-RES-9  Whether there is a log of this id, be it one that no resume can read."""
+        return "yes" if self._is_there and id in self._unreadable else self.has(id)
+
+    def collides(self, id: str, log: Chronicle) -> None:
+        """C-RES-9  A fresh session has begun: nothing of it is written where another log has its id."""
+        is_stored = self.holds(id)
+        if is_stored == "yes":
+            self._strangers.append(log)
+        elif is_stored == "perhaps":
+            self.logs[id].is_whole = False
+
     def settled(self, waiting: Iterable[str]) -> None:
         """Nothing runs any more: all is written, but of the sessions of which a batch waits at its gate."""
         waiting = {*waiting, *self._past}
@@ -125,7 +139,7 @@ class Storage:
 
     def remember(self, id: str, log: Chronicle) -> None:
         """This is the log of that session now."""
-        if self.logs.get(id) is not log:
+        if self.logs.get(id) is not log and not any(log is stranger for stranger in self._strangers):
             self.logs[id] = log
             self._past.discard(id)
 

@@ -385,7 +385,7 @@ class Transactions:
     def _setup(self, number: int) -> None:
         item = self.of(number)
         order = item.order
-        if order.storage is not None and order.verb == "create":
+        if order.storage is not None and order.verb == "create" and self.engine.law.stored_ids_are_refused:
             item.caller.copy().run(self.spawn, self._composing, item, order.storage.reserve(item.name))
             return
         item.caller.copy().run(self._call_setup, item)
@@ -404,7 +404,7 @@ class Transactions:
             self._composed(item, answer, None)
 
     async def _composing(self, item: Transaction, reserved: Awaitable[None]) -> None:
-        """Where sessions are stored, the id is asked for before anything is composed (C-RES-9, as V2 does)."""
+        """Where sessions are stored, the id is asked for before anything is composed (C-RES-9)."""
         try:
             await reserved
         except Exception as error:
