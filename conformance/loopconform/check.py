@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from loopconform.container import ROW_LIMIT
 from loopconform.findings import FINDING_LIMIT, FileReport, Finding, RunReport, Verdict, finding
 from loopconform.reader import ReadRow, is_log_name, looks_like_log, read
+from loopharness.collector import collector_paused
 from loopspec.log.acceptance import Acceptance, law_of
 from loopspec.log.compare import Placed, compare_inherited, compare_requests, events_of
 from loopspec.log.damage import Damage
@@ -121,7 +120,7 @@ def _check(path: Path, options: Options, shown: str) -> _Checked:
     notes = _Notes(shown)
     header: dict[str, Any] | None = None
     try:
-        with _without_collector():
+        with collector_paused():
             header = _feed(judge, read(path, row_limit=options.row_limit), notes, options)
     except (OSError, ValueError) as error:
         # ValueError: a path that no file can have, such as one with a NUL character
@@ -138,19 +137,6 @@ def _check(path: Path, options: Options, shown: str) -> _Checked:
         judge.event_rows,
     )
     return _Checked(report, header, judge.inherited)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """No collector of cycles meanwhile: a check makes no cycles, and it would walk over all that a long log holds."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 class _Notes:
@@ -199,39 +185,41 @@ def _feed(judge: Judge, items: Iterable[ReadRow | Damage], notes: _Notes, option
             if item.kind in _BLIND:
                 judge.lost_row(item.line, undecided=True)
             continue
-        if item.value is None:
-            continues = string_open and not item.starts_object
+        line, frame, offset, value, damages, starts_object = item
+        if value is None:
+            continues = string_open and not starts_object
             bad_rows += 1
             if not continues and bad_rows <= BAD_ROWS_SHOWN:
                 _report_text(judge, item, notes)
-            string_open = continues or any(fault.detail.startswith("string not closed") for fault in item.damages)
-            if item.line == 1:
-                notes.add(judge.damage(Damage("no-header", 1, item.frame, item.offset, "the first row is no object")))
+            string_open = continues or any(fault.detail.startswith("string not closed") for fault in damages)
+            if line == 1:
+                notes.add(judge.damage(Damage("no-header", 1, frame, offset, "the first row is no object")))
                 return None
-            judge.lost_row(item.line, undecided=any(fault.kind == "row-too-deep" for fault in item.damages))
+            judge.lost_row(line, undecided=any(fault.kind == "row-too-deep" for fault in damages))
             if bad_rows > BAD_ROWS_READ:
-                judge.lost_row(item.line, undecided=True)
+                judge.lost_row(line, undecided=True)
                 break
             continue
         string_open = False
-        _report_text(judge, item, notes)
-        if item.line == 1:
-            header = item.value
+        if damages:
+            _report_text(judge, item, notes)
+        if line == 1:
+            header = value
             notes.add(judge.header(header))
             if not judge.supported:
                 return header
             if options.accept:
                 acceptance = Acceptance(header, law_of(options.profile, 4 if header["version"] == 4 else 0))
         elif header is not None:
-            found = judge.event(item.value, item.line, item.frame, item.offset)
+            found = judge.event(value, line, frame, offset)
             if found:
                 notes.add(found)
             if acceptance is not None:
                 # A log that breaks a rule of its rows is no record of a run: that finding says it better.
-                if acceptance.done or notes.broken or not judge.certain:
+                if notes.broken or not judge.certain:
                     acceptance = None
                 else:
-                    found = acceptance.event(item.value, item.line)
+                    found = acceptance.event(value, line)
                     if found:
                         notes.add(found)
     if header is not None:

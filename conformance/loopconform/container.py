@@ -8,6 +8,8 @@ from loopharness.store.container import (
     FrameEnd,
     Item,
     RawRow,
+    Rows,
+    batches,
     is_zstd,
     rows,
 )
@@ -20,6 +22,8 @@ __all__ = [
     "FrameEnd",
     "Item",
     "RawRow",
+    "Rows",
+    "batches",
     "is_zstd",
     "rows",
 ]

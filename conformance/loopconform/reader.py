@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from loopconform.container import ROW_LIMIT, FrameEnd, RawRow, is_zstd, rows
-from loopconform.rowtext import parse
+from loopconform.container import ROW_LIMIT, FrameEnd, RawRow, Rows, batches, is_zstd
+from loopconform.rowtext import parse, sound
 from loopspec.log.damage import Damage
 
 PLAIN_SUFFIXES = (".jsonl",)
@@ -66,12 +66,20 @@ def read_stream(stream: BinaryIO, *, name: str = "", row_limit: int = ROW_LIMIT)
     header_seen = False
     explained = False
     in_first_frame = 0
-    for item in rows(stream, zstd=zstd, row_limit=row_limit):
-        if isinstance(item, RawRow):
+    for item in batches(stream, zstd=zstd, row_limit=row_limit):
+        if isinstance(item, Rows):
             header_seen = True
-            in_first_frame += item.frame == 1
-            value, damages = parse(item)
-            yield ReadRow(item.line, item.frame, item.offset, value, damages, item.data[:1] == b"{")
+            line, frame, offset, texts = item
+            in_first_frame += len(texts) if frame == 1 else 0
+            for data in texts:
+                value = sound(data)
+                if value is not None:
+                    yield ReadRow(line, frame, offset, value)
+                else:
+                    value, damages = parse(RawRow(line, frame, offset, data))
+                    yield ReadRow(line, frame, offset, value, damages, data[:1] == b"{")
+                line += 1
+                offset += 0 if frame else len(data) + 1
         elif isinstance(item, FrameEnd):
             if item.frame == 1 and in_first_frame != 1:
                 held = f"{in_first_frame} rows" if in_first_frame else "no complete row"

@@ -18,6 +18,8 @@ from loopspec.log.damage import Damage, DamageKind
 DEPTH_LIMIT = 400
 """Deepest nesting of one row that the rules look into. Deeper rows are undecided, not corrupt."""
 _SAFE = 2**53 - 1
+_STRICT = orjson.OPT_STRICT_INTEGER
+_loads, _dumps = orjson.loads, orjson.dumps
 _INTEGER_FIELDS = frozenset(
     (
         *("seq", "seq0", "time", "time0", "createdAt", "updatedAt", "childCreatedAt", "turn", "step"),
@@ -32,19 +34,22 @@ Parsed = tuple[dict[str, Any] | None, tuple[Damage, ...]]
 
 def parse(row: RawRow) -> Parsed:
     """The row's object (None when there is none) and what is wrong with its text. Never raises."""
-    data = row.data
+    value = sound(row.data)
+    return _careful(row) if value is None else (value, ())
+
+
+def sound(data: bytes) -> dict[str, Any] | None:
+    """The object of a row whose text nothing is wrong with; None when it needs a closer look.
+
+    Nesting: the writer gives up on less than `DEPTH_LIMIT` levels.
+    """
     try:
-        value = orjson.loads(data)
-        if (
-            type(value) is dict
-            and data.count(b"{") + data.count(b"[") <= DEPTH_LIMIT
-            and b"-0.0" not in data
-            and orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER) == data
-        ):
-            return value, ()
+        value = _loads(data)
+        if type(value) is dict and _dumps(value, None, _STRICT) == data and b"-0.0" not in data:
+            return value
     except (orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):
         pass
-    return _careful(row)
+    return None
 
 
 def _careful(row: RawRow) -> Parsed:

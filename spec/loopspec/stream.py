@@ -77,11 +77,12 @@ def absorb(assembly: Assembly, chunk: Record) -> Assembly:
         return _absorb_start(assembly, chunk)
     if kind == "block-end":
         return _absorb_end(assembly, chunk)
+    partials, usage, finish, replay_state = assembly
     if kind == "usage":
-        return assembly._replace(usage=chunk["usage"])  # the last one wins
+        return Assembly(partials, chunk["usage"], finish, replay_state)  # the last one wins
     if kind == "finish":
         # the last finish wins, and it wins whole: its replay state belongs to it
-        return assembly._replace(finish=chunk["reason"], replay_state=chunk.get("replayState"))
+        return Assembly(partials, usage, chunk["reason"], chunk.get("replayState"))
     return assembly
 
 
@@ -96,8 +97,9 @@ def assemble(chunks: Iterable[Record]) -> Assembly:
 def _absorb_start(assembly: Assembly, chunk: Record) -> Assembly:
     if _place(assembly, chunk["index"]) is not None:
         return assembly  # a second start of a known index is ignored
+    partials, usage, finish, replay_state = assembly
     opened = Partial(chunk["index"], chunk["blockType"])
-    return assembly._replace(partials=(*assembly.partials, opened))
+    return Assembly((*partials, opened), usage, finish, replay_state)
 
 
 def _absorb_delta(assembly: Assembly, chunk: Record, block_type: str) -> Assembly:
@@ -114,15 +116,17 @@ def _absorb_delta(assembly: Assembly, chunk: Record, block_type: str) -> Assembl
 
 
 def _absorb_end(assembly: Assembly, chunk: Record) -> Assembly:
+    partials, usage, finish, replay_state = assembly
     place = _place(assembly, chunk["index"])
     block: Record = chunk["block"]
     if place is None:
         closed = Partial(chunk["index"], block["type"], closed=block)
-        return assembly._replace(partials=(*assembly.partials, closed))
-    partial = assembly.partials[place]
-    if partial.closed is not None:
+        return Assembly((*partials, closed), usage, finish, replay_state)
+    at, block_type, text, arguments, call_id, name, already = partials[place]
+    if already is not None:
         return assembly  # the first close wins
-    return _put(assembly, place, partial._replace(closed=block))
+    closed = Partial(at, block_type, text, arguments, call_id, name, block)
+    return Assembly((*partials[:place], closed, *partials[place + 1 :]), usage, finish, replay_state)
 
 
 def _grown(partial: Partial, chunk: Record) -> Partial:
@@ -140,11 +144,6 @@ def _place(assembly: Assembly, index: int) -> int | None:
         if partials[place].at == index:
             return place
     return None
-
-
-def _put(assembly: Assembly, place: int, partial: Partial) -> Assembly:
-    partials = assembly.partials
-    return assembly._replace(partials=(*partials[:place], partial, *partials[place + 1 :]))
 
 
 # -- settling ------------------------------------------------------------------------------------------------
@@ -286,20 +285,20 @@ def judge(grammar: Grammar, chunk: Record) -> tuple[Grammar, tuple[Violation, ..
         index, block_type = chunk["index"], chunk["blockType"]
         if _open_type(grammar, index) is not None:
             return grammar, (*found, Violation("start-of-open", f"block {index} is started while it is open"))
-        return grammar._replace(open=(*grammar.open, (index, block_type))), found
+        return Grammar((*grammar.open, (index, block_type)), grammar.usage_seen, grammar.finish), found
     if kind == "block-end":
         return _judge_end(grammar, chunk, found)
     if kind == "usage":
         if grammar.usage_seen:
             return grammar, (*found, Violation("second-usage", "the stream reports usage a second time"))
-        return grammar._replace(usage_seen=True), found
+        return Grammar(grammar.open, True, grammar.finish), found
     if kind == "finish":
         reason = chunk["reason"]["kind"]
         if grammar.open and reason not in ("error", "aborted", "max-tokens"):
             indexes = ", ".join(str(index) for index, _ in grammar.open)
             text = f"the stream finishes with {reason} while block {indexes} is open"
             found = (*found, Violation("open-at-finish", text))
-        return grammar._replace(finish=reason), found
+        return Grammar(grammar.open, grammar.usage_seen, reason), found
     return grammar, (*found, Violation("unknown-chunk", f'there is no chunk type "{kind}"'))
 
 
@@ -324,7 +323,10 @@ def judge_stream(chunks: Iterable[Record], *, cut: bool = False) -> tuple[tuple[
 
 
 def _open_type(grammar: Grammar, index: int) -> str | None:
-    return next((block_type for at, block_type in grammar.open if at == index), None)
+    for at, block_type in grammar.open:
+        if at == index:
+            return block_type
+    return None
 
 
 def _judge_delta(grammar: Grammar, chunk: Record, block_type: str) -> tuple[Violation, ...]:
@@ -345,5 +347,5 @@ def _judge_end(grammar: Grammar, chunk: Record, found: tuple[Violation, ...]) ->
     if opened != block_type:
         text = f"block {index} was opened as {opened} and ends as {block_type}"
         found = (*found, Violation("end-of-other-type", text))
-    remaining = tuple(item for item in grammar.open if item[0] != index)
-    return grammar._replace(open=remaining), found
+    remaining = tuple([item for item in grammar.open if item[0] != index])
+    return Grammar(remaining, grammar.usage_seen, grammar.finish), found

@@ -12,7 +12,7 @@ from tests.logs.building import Rows, legal, many_turns
 from tests.logs.test_check_rules import _spoil
 
 from loopspec.log import plain, v0, v4
-from loopspec.log.fold import prepare
+from loopspec.log.looking import prepare
 from loopspec.log.grammar import RULES, Judge, row_of
 from loopspec.log.state import Log
 
@@ -32,7 +32,7 @@ def _says_nothing(version: int, row: dict[str, Any]) -> bool:
     if _MODELS[version](row["type"], row["data"]):
         return False
     log = Log({"version": version}, version)
-    seen = row_of(log, row, 2, 0, lanes=False)
+    seen = row_of(log, row, 2, 0)
     prepare(log, seen)
     return not any(
         rule.check(log, seen)

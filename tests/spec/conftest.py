@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 
 import pytest
 from tests.spec.kernel_copy import Kernel
+
+from loopharness.collector import collector_paused
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +19,5 @@ def kernel() -> Kernel:
 @pytest.fixture(autouse=True)
 def _no_collector() -> Iterator[None]:
     """A search keeps everything it makes: the collector would only walk over it again and again."""
-    gc.disable()
-    yield
-    gc.enable()
+    with collector_paused():
+        yield

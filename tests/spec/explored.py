@@ -8,12 +8,12 @@ digest says that the graph is the same; the runs say that each race was reached 
 
 from __future__ import annotations
 
-import gc
 import json
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from loopharness.collector import collector_paused
 from loopspec.kernel.claims import Verdict
 from loopspec.kernel.explore import explore
 from loopspec.kernel.report import Exploration
@@ -63,8 +63,7 @@ def explored(case: Case) -> tuple[Any, Exploration[Node]]:
     module = WORLDS[case.machine]
     limits, its_law = module.BOUNDS[case.bound], law(case.profile, case.session_format)
     world, claims = module.world(its_law, limits), module.claims(its_law, limits)
-    gc.disable()  # a search keeps everything it makes, so the collector would only walk over it again and again
-    try:
+    with collector_paused():
         return world, explore(
             world,
             invariants=claims.invariants,
@@ -74,8 +73,6 @@ def explored(case: Case) -> tuple[Any, Exploration[Node]]:
             bound=limits.as_mapping(),
             keep_edges=True,
         )
-    finally:
-        gc.enable()
 
 
 def pin_of(world: Any, exploration: Exploration[Node]) -> dict[str, Any]:

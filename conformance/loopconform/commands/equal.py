@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from loopconform.tla.instances import TLA, enter
 from loopconform.tla.model import graph_of, model_of
 from loopconform.tla.subjects import Compared, Subject, subjects
 from loopconform.tla.tlc import Missing, Stopped
+from loopharness.collector import collector_paused
 from loopspec.kernel.encoding import text_of
 from loopspec.kernel.explore import explore
 from loopspec.kernel.graph import Graph
@@ -27,11 +27,8 @@ EQUAL, DIFFERENT, NOT_COMPARED, UNDETERMINED = 0, 1, 2, 3
 
 def python_graph(subject: Subject, bound: str, law: Law, max_states: int | None) -> Graph[Any] | None:
     """The complete graph of the Python machine; None when it has more states than allowed."""
-    gc.disable()  # a search keeps everything it makes: the collector would only walk over it
-    try:
+    with collector_paused():
         found = explore(subject.system(law, bound), is_final=lambda node: True, keep_edges=True, max_states=max_states)
-    finally:
-        gc.enable()
     return found.graph if found.complete else None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import time
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from loopharness.collector import collector_paused
 from loopspec.kernel.claims import Path as Run
 from loopspec.kernel.claims import Verdict
 from loopspec.kernel.explore import explore
@@ -205,8 +205,7 @@ def _explored(
             text = f"{seen.found:,} states, {seen.frontier:,} to go, depth {seen.depth}, {rate:,.0f} states/s"
             bar.update(task, description=text)
 
-        gc.disable()  # a search keeps everything it makes: the collector would only walk over it
-        try:
+        with collector_paused():
             exploration = explore(
                 world,
                 invariants=claims.invariants,
@@ -219,8 +218,6 @@ def _explored(
                 progress=tell,
                 progress_every=5_000,
             )
-        finally:
-            gc.enable()
     return exploration, time.perf_counter() - begin
 
 

@@ -10,11 +10,8 @@ Published loaders also treat a bad row as torn when no later row ends a turn, an
 
 from __future__ import annotations
 
-import gc
 import json
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from io import BytesIO
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -22,6 +19,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from loopharness.archive import Archive, Held, Run, frozen
+from loopharness.collector import collector_paused
 from loopharness.frozen import FrozenDict
 from loopharness.store.container import Batch, FrameEnd, RawRow, Rows, batches, is_zstd, one_by_one
 from loopharness.store.errors import SessionFormatUnsupportedError, SessionPersistenceCorruptionError
@@ -150,7 +148,7 @@ def read_stored(data: bytes, name: str, *, drop_bad_tail: bool = False, formats:
     Raises `SessionFormatUnsupportedError`, checked before anything else (section 3), and
     `SessionPersistenceCorruptionError`.
     """
-    with _collector_paused():
+    with collector_paused():
         return _Reading(data, name, formats, drop_bad_tail).run()
 
 
@@ -451,27 +449,3 @@ def _unsupported(name: str, version: int, formats: tuple[int, ...]) -> str:
             "Open it with the version that wrote it"
         )
     return f"{name} has the older format {version}, which is not supported here ({known})"
-
-
-_pausing: Final = threading.Lock()
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """A hundred thousand events are made and none dies: without the collector that takes half the time.
-
-    What was made then joins the oldest generation unseen (that is what freezing and unfreezing at once does), unless
-    the program has frozen objects of its own. Else the collector would walk through all of it at its next chance.
-    """
-    if not gc.isenabled() or not _pausing.acquire(blocking=False):
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        if gc.get_freeze_count() == 0:
-            gc.freeze()
-            gc.unfreeze()
-        gc.enable()
-        _pausing.release()

@@ -119,10 +119,9 @@ class Acceptance:
                 self._events += _members(row)
                 return ()
             self._streaming = False
-        self._events += _members(row)
+        self._events = index + (_members(row) if "seq0" in row else 1)
         if self._course.cut_here(index):
             self._begin()
-        before = (len(self._course.lists["next-step"]), len(self._course.lists["next-turn"]))
         try:
             seen = self._course.observe(row)
         except Misnumbered as problem:
@@ -132,15 +131,36 @@ class Acceptance:
         if seen[0] == "splice":
             self._note_insertions(row, line, index)
         self._last = (line, index)
+        if self._goes_on(seen):
+            return ()
         try:
             if seen[0] == "session/end-seed":
-                return self._reopened(row, line, index, seen, before)
+                return self._reopened(line, index, seen)
             return self._advance(row, line, index, seen)
         except Undecided as bound:
             self.done = True
             return (_violation(BOUND, line, index, f"From this row on the loop is not followed: {bound}."),)
 
+    def _goes_on(self, seen: Observation) -> bool:
+        """Follow a row whose set is known, while nothing is being closed: what `_advance` does with it, in short."""
+        before, machine = self._state, self._machine
+        after = machine.table.get((before, seen))
+        if after is None or after == machine.empty or (self._closing and self._closing != "step"):
+            return False
+        what = seen[0]
+        if what == "session/end-seed":
+            return False
+        self._history.append(seen)
+        self._state = after
+        self._streaming = after == before and seen == _DELTA
+        self._spliced = self._spliced or what == "splice"
+        if self._closing or what in _CLOSERS:
+            self._closing = _closed(self._closing, seen, True)
+        return True
+
     def _note_insertions(self, row: dict[str, Any], line: int, index: int) -> None:
+        if not (self._course.lists["next-turn"] or self._course.lists["next-step"]):
+            self._places.clear()  # nothing is pending, so nothing can be owed
         for message in items(record(row.get("data")).get("inserted")):
             if isinstance(record(message).get("id"), str):
                 self._places[message["id"]] = (line, index)
@@ -188,9 +208,7 @@ class Acceptance:
             return (_violation(REFUSED, line, index, text, ways),)
         return ()
 
-    def _reopened(
-        self, row: dict[str, Any], line: int, index: int, seen: Observation, before: tuple[int, int]
-    ) -> tuple[Violation, ...]:
+    def _reopened(self, line: int, index: int, seen: Observation) -> tuple[Violation, ...]:
         """A restart: nothing of the driver before goes on, only what is pending (S-FRK-1, L-IN-16)."""
         if seen[1]:
             if self._law.session_format == 4:

@@ -1,7 +1,6 @@
-"""The checker's fold: one row at a time is looked at, judged by the rules elsewhere, and taken in.
+"""The checker's fold: `advance` moves the state behind a row that the rules have seen.
 
-`prepare` fills in what the rules want to know about a row; `advance` moves the state behind it. Nothing here judges: a
-broken row is folded as far as it makes sense, and the rules say what is wrong.
+Nothing here judges: a broken row is folded as far as it makes sense, and the rules say what is wrong.
 """
 
 from __future__ import annotations
@@ -9,98 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from loopspec import stream
-from loopspec import surface as surfaces
-from loopspec.log.state import NONE, Bracket, Call, Log, Node, Pledge, Row, items, record
+from loopspec.log.looking import error_code, result_call_id, retry_chain
+from loopspec.log.nodes import join, offload
+from loopspec.log.state import Bracket, Call, Log, Piece, Pledge, Row, items, record
 from loopspec.values import Record
-
-# -- looking at a row against the log --------------------------------------------------------------------------
-
-
-def prepare(log: Log, row: Row) -> None:
-    """Fill in what the rules need to know about this row: its message, its chunk, what its stream settles to."""
-    kind = row.type
-    if kind == "assistant/chunk":
-        if row.chunk is None:
-            row.chunk = record(row.data.get("chunk"))
-        row.judged = _judge(attempt_grammar(log), row.chunk)
-    elif kind == "user/message":
-        row.message = row.data
-        row.content = items(row.data.get("content"))
-    elif kind in log.surface_types:
-        row.message = record(row.data.get("message"))
-        row.content = items(row.message.get("content"))
-    if kind == "assistant/message" or kind == "assistant/attempt":
-        _settle(log, row)
-    if "surfaceOp" in row.raw or "sourceEventSeqs" in row.raw or kind in log.surface_types or kind == "image/offload":
-        row.surface_breaches = _surface_breaches(log, row)
-
-
-def _surface_breaches(log: Log, row: Row) -> tuple[surfaces.Breach, ...]:
-    try:
-        return surfaces.breaches(log.surface, row.raw, row.index)
-    except (KeyError, TypeError, AttributeError, IndexError):
-        return ()
-
-
-def attempt_grammar(log: Log) -> stream.Grammar:
-    """The grammar state before the next chunk: a failed finish ends its attempt, so the next chunk opens another."""
-    return stream.GRAMMAR_START if log.grammar.finish in ("error", "aborted") else log.grammar
-
-
-def _judge(grammar: stream.Grammar, chunk: Record) -> tuple[stream.Grammar, tuple[stream.Violation, ...]] | None:
-    try:
-        return stream.judge(grammar, chunk)
-    except (KeyError, TypeError, AttributeError):
-        return None
-
-
-def stream_chunks(records: object) -> list[Record]:
-    """The chunks of an embedded stream; a packed run comes out as one joined delta (`S-CHK-20`)."""
-    chunks: list[Record] = []
-    for item in items(records):
-        kind = item["type"]
-        chunks.append(item["chunk"] if kind == "chunk" else joined_chunk(kind, item))
-    return chunks
-
-
-def joined_chunk(kind: str, run: Record) -> dict[str, Any]:
-    """One delta that stands for a packed run: assembling it gives the same as assembling its members (`S-CHK-10`)."""
-    if kind == "tool-call-chunks":
-        named = {"name": run["name"]} if "name" in run else NONE
-        return {
-            "type": "tool-call-delta",
-            "index": run["index"],
-            "id": run["id"],
-            **named,
-            "argumentsDelta": "".join(run["args"]),
-        }
-    delta = "text-delta" if kind == "text-chunks" else "reasoning-delta"
-    return {"type": delta, "index": run["index"], "text": "".join(run["texts"])}
-
-
-def _settle(log: Log, row: Row) -> None:
-    try:
-        if log.format == 0:
-            assembly = log.assembly if log.attempt_ranges else None
-        else:
-            chunks = stream_chunks(row.data.get("stream"))
-            assembly = stream.assemble(chunks) if chunks else None
-            grammar = stream.GRAMMAR_START
-            found: tuple[stream.Violation, ...] = ()
-            for chunk in chunks:
-                grammar, breaches = stream.judge(grammar, chunk)
-                found += breaches
-            row.judged = (grammar, found)
-        if assembly is not None:
-            row.chunk = dict(assembly.finish or NONE)
-            interrupted = row.data.get("interrupted") is True
-            row.settlement = stream.settle_interrupted(assembly) if interrupted else stream.settle(assembly)
-    except (KeyError, TypeError, AttributeError, ValueError):
-        row.judged = None
-        row.settlement = None
-
-
-# -- taking a row in -------------------------------------------------------------------------------------------
 
 
 def advance(log: Log, row: Row) -> None:
@@ -112,7 +23,7 @@ def advance(log: Log, row: Row) -> None:
     if take is not None:
         take(log, row)
     if kind in log.surface_types:
-        _take_surface(log, row)
+        join(log, row)
     if log.prune is not None and kind != "compaction/prune":
         log.prune = None
     if log.interrupted_end is not None and kind != "turn/end":
@@ -216,6 +127,19 @@ def absorb_chunk(log: Log, grammar: stream.Grammar, chunk: Record, index: int, c
         log.assembly = stream.absorb(log.assembly, chunk)
     except (KeyError, TypeError, AttributeError):
         return
+    _goes_on(log, grammar, index, count)
+
+
+def hear(log: Log, grammar: stream.Grammar, piece: Piece, index: int, count: int) -> None:
+    """The same for a piece that is plain: it is only kept, and assembled when somebody asks."""
+    if log.grammar.finish is not None:
+        _reset_attempt(log)
+    log.grammar = grammar
+    log.heard.append(piece)
+    _goes_on(log, grammar, index, count)
+
+
+def _goes_on(log: Log, grammar: stream.Grammar, index: int, count: int) -> None:
     if log.attempt_ranges and log.attempt_ranges[-1][1] == index:
         log.attempt_ranges[-1] = (log.attempt_ranges[-1][0], index + count)
     else:
@@ -255,24 +179,6 @@ def _take_call(log: Log, row: Row) -> None:
     if call is not None and call.seq is None:
         call.seq = row.index
         call.line = row.line
-
-
-def result_call_id(row: Row) -> str | None:
-    """The call that a tool result answers, by its source (`S-MSG-3`, `S-MSG-4`)."""
-    call_id = record(row.message.get("source")).get("callId")
-    return call_id if type(call_id) is str else None
-
-
-def result_is_error(log: Log, row: Row) -> object:
-    """The `isError` of a tool result in either dialect."""
-    if log.format == 0:
-        return record(row.content[0] if row.content else None).get("isError")
-    return row.message.get("isError")
-
-
-def error_code(row: Row) -> object:
-    """The `error.code` of a tool result, or None."""
-    return record(row.data.get("error")).get("code")
 
 
 def _take_result(log: Log, row: Row) -> None:
@@ -357,11 +263,6 @@ def _take_retry(log: Log, row: Row) -> None:
     _reset_attempt(log)
 
 
-def retry_chain(row: Row) -> tuple[Any, ...]:
-    """What a chain of retries belongs to (`S-LNT-93`)."""
-    return tuple(repr(row.data.get(name)) for name in ("turn", "step", "provider", "policyKey"))
-
-
 def _take_retry_started(log: Log, row: Row) -> None:
     log.scheduled_retry = None
 
@@ -422,111 +323,6 @@ def _take_catalog(log: Log, row: Row) -> None:
         log.children.add(key)
 
 
-# -- the surface -----------------------------------------------------------------------------------------------
-
-
-def _take_surface(log: Log, row: Row) -> None:
-    if row.appends:
-        node = _node(row)
-        log.nodes[row.index] = node
-        message_id = row.message.get("id")
-        if type(message_id) is str:
-            log.message_ids.setdefault(message_id, row.index)
-        if node.kind == "tool/result" and log.anchor is not None and log.anchor in log.nodes:
-            node.anchor = log.anchor
-            log.nodes[log.anchor].results.add(row.index)
-    else:
-        shadowed = log.shadowed(row)
-        if shadowed is None:
-            return
-        _replace(log, row, shadowed)
-    _move_surface(log, row)
-    if log.step is not None:
-        log.last_surface_in_step = Pledge("surface", row, row.time)
-    bracket = log.bracket
-    if bracket is not None and bracket.summaries and row.type == "user/message" and not row.appends:
-        bracket.checkpoint = True
-
-
-def _move_surface(log: Log, row: Row) -> None:
-    try:
-        event = slim(row)
-        log.surface = surfaces.advance(log.surface, event, row.index)
-    except (KeyError, TypeError, AttributeError):
-        # A node without the shape of its type still takes its place, so that later rows are judged rightly.
-        operation = "append" if row.appends else row.op
-        hollow: dict[str, Any] = {
-            "type": "assistant/message",
-            "surfaceOp": operation,
-            "data": {"message": {"content": []}},
-        }
-        log.surface = surfaces.advance(log.surface, hollow, row.index)
-
-
-def _take_offload(log: Log, row: Row) -> None:
-    try:
-        log.surface = surfaces.advance(log.surface, row.raw, row.index)
-    except (KeyError, TypeError, AttributeError):
-        return
-
-
-def slim(row: Row) -> dict[str, Any]:
-    """The event without the texts of its message: all that the surface rules need, in bounded memory."""
-    operation = "append" if row.appends else row.op
-    if row.type == "user/message":
-        return {"type": row.type, "surfaceOp": operation, "data": {**row.data, "content": _slim_blocks(row.content)}}
-    message = {**row.message, "content": _slim_blocks(row.content)}
-    data = {name: value for name, value in row.data.items() if name not in ("stream", "usage")}
-    return {"type": row.type, "surfaceOp": operation, "data": {**data, "message": message}}
-
-
-def _slim_blocks(content: list[Any]) -> list[Any]:
-    return [
-        {**block, "content": _slim_blocks(items(block["content"]))}
-        if "content" in block
-        else {name: value for name, value in block.items() if name not in ("text", "arguments")}
-        for block in content
-    ]
-
-
-def _replace(log: Log, row: Row, shadowed: list[int]) -> None:
-    node = _node(row)
-    if row.type == "tool/result" and len(shadowed) == 1:
-        old = log.nodes[shadowed[0]]
-        node.anchor = old.anchor
-        if old.anchor is not None and old.anchor in log.nodes:
-            log.nodes[old.anchor].results.add(row.index)
-    elif row.type == "assistant/message":
-        for seq in shadowed:
-            for result in log.nodes[seq].results:
-                if result in log.nodes and log.nodes[result].call in node.calls:
-                    log.nodes[result].anchor = row.index
-                    node.results.add(result)
-    for seq in shadowed:
-        gone = log.nodes.pop(seq)
-        if gone.anchor is not None and gone.anchor in log.nodes:
-            log.nodes[gone.anchor].results.discard(seq)
-    log.nodes[row.index] = node
-
-
-def _node(row: Row) -> Node:
-    node = Node(row.type, row.line)
-    if row.type == "assistant/message":
-        node.calls = call_ids(row)
-    elif row.type == "tool/result":
-        node.call = result_call_id(row)
-    return node
-
-
-def call_ids(row: Row) -> tuple[str, ...]:
-    """The ids of the tool calls in a message, in order."""
-    return tuple(
-        block["id"]
-        for block in row.content
-        if record(block).get("type") == "tool-call" and type(block.get("id")) is str
-    )
-
-
 _TAKE: dict[str, Any] = {
     "turn/start": _take_turn_start,
     "turn/end": _take_turn_end,
@@ -557,5 +353,5 @@ _TAKE: dict[str, Any] = {
     "tool/code-dispatch": _take_dispatch_end,
     "tool/ptc-dispatch": _take_dispatch_end,
     "subagent/catalog": _take_catalog,
-    "image/offload": _take_offload,
+    "image/offload": offload,
 }

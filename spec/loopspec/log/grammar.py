@@ -13,10 +13,11 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from loopspec.log import lanes, plain, v0, v4
+from loopspec.log import lanes, v0, v4
 from loopspec.log.damage import Damage
-from loopspec.log.fold import advance, joined_chunk, prepare
-from loopspec.log.lanes import sound_run
+from loopspec.log.fold import advance
+from loopspec.log.lanes import Way, sound_run
+from loopspec.log.looking import prepare
 from loopspec.log.packed import PACKED_TYPES, PackedError, pack_sources, unpack_row, unpack_sources
 from loopspec.log.readings import Trial, explain, trials
 from loopspec.log.rule import ANY, DAMAGE, END, HEADER, Answer, Breach, Rule, Violation
@@ -33,7 +34,7 @@ from loopspec.log.rules import (
     tools,
     turns,
 )
-from loopspec.log.state import Log, Row
+from loopspec.log.state import Log, Row, joined_chunk
 from loopspec.log.types import KNOWN_TYPES, VERSIONS
 
 RULES: tuple[Rule, ...] = (
@@ -69,23 +70,8 @@ def table_of(dialect: int, rules: Iterable[Rule] = RULES, disabled: Collection[s
     return table
 
 
-def short_table(table: Table, implied: Collection[str] = ()) -> Table:
-    """The same without the rules on every row, for rows whose envelope is plainly in order, and without `implied`."""
-    skipped = {rule.id for rule in table[ANY]} | set(implied)
-    return {
-        name: tuple(rule for rule in rules if rule.id not in skipped or name == ANY) for name, rules in table.items()
-    }
-
-
-_OF_AN_APPEND = frozenset(f"S-LNT-{number}" for number in (25, 26, 27, 28, 29, 30, 31, 32))
-"""Rules that have nothing to say about an append that the surface algebra lets pass."""
-
-
 _TABLES = {dialect: table_of(dialect) for dialect in (0, 4)}
-_SHORT_TABLES = {
-    dialect: (short_table(table), short_table(table, plain.IMPLIED | _OF_AN_APPEND))
-    for dialect, table in _TABLES.items()
-}
+_WAYS = {dialect: lanes.ways(table, dialect) for dialect, table in _TABLES.items()}
 
 
 class Judge:
@@ -114,8 +100,7 @@ class Judge:
         self._lanes = lanes
         self._log = Log({}, 0)
         self._table: Table = table_of(0, disabled=disabled) if disabled else _TABLES[0]
-        self._short: Table = short_table(self._table)
-        self._shortest: Table = short_table(self._table, plain.IMPLIED | _OF_AN_APPEND)
+        self._ways: Mapping[str, Way] = {}
         self._ready = False
         self._rows = 0
         self._once: set[str] = set()
@@ -172,11 +157,8 @@ class Judge:
             generation=self._generation,
         )
         self._table = table_of(dialect, disabled=self._disabled) if self._disabled else _TABLES[dialect]
-        self._short, self._shortest = (
-            (short_table(self._table), short_table(self._table, plain.IMPLIED | _OF_AN_APPEND))
-            if self._disabled
-            else _SHORT_TABLES[dialect]
-        )
+        if self._lanes:
+            self._ways = lanes.ways(self._table, dialect) if self._disabled else _WAYS[dialect]
         self._ready = raw.get("type") == "session" and version is not False and version in (0, 4)
         row = Row(raw, 1, -1)
         found = _asked(self._table[HEADER], self._log, row)
@@ -191,35 +173,46 @@ class Judge:
             broken.follow(self._table, raw, line)
             return ()
         log = self._log
-        if self._lanes and lanes.delta(log, raw):
-            self._rows += 1
-            return ()
-        log.flush()
-        index = log.index
-        if self._lanes and lanes.chunk(log, raw, line):
-            self._rows += 1
-            self._lines.append((index, line, "assistant/chunk"))
-            return ()
+        if self._lanes:
+            kind = raw.get("type")
+            way = self._ways.get(kind) if type(kind) is str else None
+            if way is not None:
+                log.flush()
+                ordinary = lanes.ordinary(log, way, raw, line, frame, offset)
+                if ordinary is not None:
+                    return self._taken(ordinary, _asked(way.asked, log, ordinary) if way.asked else ())
+            elif lanes.delta(log, raw):
+                self._rows += 1
+                return ()
+            else:
+                log.flush()
+                index = log.index
+                if lanes.chunk(log, raw, line):
+                    self._rows += 1
+                    self._lines.append((index, line, "assistant/chunk"))
+                    return ()
+        else:
+            log.flush()
         if log.index == 0 and log.snapshot:
             log.no_seq, log.no_time = "seq" not in raw, "time" not in raw
         if raw.get("type") == "session":
             return _asked(self._table[ANY], log, Row(raw, line, log.index, frame, offset), only="S-LNT-10")
-        row = row_of(log, raw, line, log.index, frame, offset, lanes=self._lanes)
+        row = row_of(log, raw, line, log.index, frame, offset)
         if row.packed and (log.format != 0 or row.shape is not None):
             self._break = _Break(log, line, f"The packed row at line {line} cannot be opened", None, None)
             return tuple(item for item in _asked(self._table[ANY], log, row) if item.rule in _PACKED_RULES)
-        if not (self._lanes and lanes.ordinary(log, row)):
-            found = judged(self._table, log, row)
-        else:
-            found = judged(self._short, log, row, self._shortest)
+        found = judged(self._table, log, row)
         misplaced = [item for item in found if item.rule == "S-LNT-17"] if found else ()
         if misplaced:
             self._break = _Break(log, line, f"The seq at line {line} is wrong", row, misplaced[0])
             self._break.follow(self._table, raw, line)
             return ()
-        advance(log, row)
+        return self._taken(row, found)
+
+    def _taken(self, row: Row, found: tuple[Violation, ...]) -> tuple[Violation, ...]:
+        advance(self._log, row)
         self._rows += 1
-        self._lines.append((row.index, line, row.type))
+        self._lines.append((row.index, row.line, row.type))
         return found
 
     def lost_row(self, line: int, *, undecided: bool = False) -> None:
@@ -289,9 +282,7 @@ def _fold(table: Table, log: Log, row: Row) -> bool:
 # -- one row ---------------------------------------------------------------------------------------------------
 
 
-def row_of(
-    log: Log, raw: dict[str, Any], line: int, index: int, frame: int = 0, offset: int = 0, *, lanes: bool = True
-) -> Row:
+def row_of(log: Log, raw: dict[str, Any], line: int, index: int, frame: int = 0, offset: int = 0) -> Row:
     """A raw row as the rules see it: packed runs joined, source ranges opened, the shape of its data checked."""
     row = Row(raw, line, index, frame, offset)
     kind = row.type
@@ -302,9 +293,6 @@ def row_of(
         _open_sources(row)
     if kind in log.known_types and "data" in raw:
         data = raw["data"]
-        if lanes and plain.is_plain(log.format, kind, data):
-            row.plain = True
-            return row
         if log.snapshot and kind == "request/header":
             data = _without_tools(data)
         problems = _SHAPES[log.format](kind, data)
@@ -356,15 +344,9 @@ def _without_tools(data: Any) -> Any:
     return {**data, "header": {name: value for name, value in header.items() if name != "tools"}}
 
 
-def judged(table: Table, log: Log, row: Row, shorter: Table | None = None) -> tuple[Violation, ...]:
-    """Everything that the rules say about one row, before it is folded.
-
-    `shorter`: the rules that are left for a row whose data is plain and whose append the surface lets pass.
-    """
+def judged(table: Table, log: Log, row: Row) -> tuple[Violation, ...]:
+    """Everything that the rules say about one row, before it is folded."""
     prepare(log, row)
-    joins = row.type not in log.surface_types or row.raw.get("surfaceOp") == "append"
-    if shorter is not None and row.plain and joins and not row.surface_breaches:
-        table = shorter
     rules = table.get(row.type, table[ANY]) if type(row.raw.get("data")) is dict else table[ANY]
     found = _asked(rules, log, row)
     if len(found) > 1:

@@ -42,7 +42,6 @@ class Course:
 
     __slots__ = (
         "_calls",
-        "_dialect",
         "_readers",
         "_seed_length",
         "_version",
@@ -55,7 +54,6 @@ class Course:
 
     def __init__(self, header: dict[str, Any]) -> None:
         self._version = 4 if header.get("version") == 4 else 0
-        self._dialect = VERSIONS[self._version]
         seed = header.get("seedLength")
         self._seed_length = seed if self._version == 0 and type(seed) is int else 0
         self.lists: dict[Target, list[Any]] = {"next-step": [], "next-turn": []}
@@ -80,7 +78,10 @@ class Course:
             "tool/call": self._call,
             "tool/result": self._result,
             "session/end-seed": self._end_seed,
+            **dict.fromkeys(PACKED_TYPES, self._run),
         }
+        if "assistant/attempt" not in KNOWN_TYPES[VERSIONS[self._version]]:
+            del self._readers["assistant/attempt"]
 
     def cut_here(self, index: int) -> bool:
         """A format 0 child begins here: what its parent left pending is not its own (L-IN-16, S-INB-9)."""
@@ -96,13 +97,10 @@ class Course:
         other than `Misnumbered`.
         """
         kind = row.get("type")
-        data = record(row.get("data"))
-        if kind in PACKED_TYPES:
-            return self._chunks("")
         reader = self._readers.get(kind) if isinstance(kind, str) else None
-        if reader is None or (kind == "assistant/attempt" and kind not in KNOWN_TYPES[self._dialect]):
+        if reader is None:
             return (FOREIGN, self.finish)
-        return reader(row, data)
+        return reader(row, record(row.get("data")))
 
     # -- turns and steps ---------------------------------------------------------------------------------------
 
@@ -184,6 +182,9 @@ class Course:
             return self._chunks("")
         reason = record(chunk.get("reason")).get("kind")
         return self._chunks(_FINISH.get(str(reason), "stop"))
+
+    def _run(self, row: dict[str, Any], data: dict[str, Any]) -> Observation:
+        return self._chunks("")
 
     def _chunks(self, finish: str) -> Observation:
         seen = ("assistant/chunk", self.finish)

@@ -56,9 +56,7 @@ def _texts(content: object) -> bool:
 
 def _blocks(content: object) -> bool:
     """Blocks of text, reasoning and tool calls."""
-    if type(content) is not list:
-        return False
-    return all(_block(block) for block in content)
+    return type(content) is list and all(map(_block, content))
 
 
 def _block(block: object) -> bool:
@@ -81,7 +79,7 @@ def _usage(usage: object) -> bool:
         return False
     if "inputTokens" not in usage or "outputTokens" not in usage:
         return False
-    return all(_count(value) for value in usage.values())
+    return all(map(_count, usage.values()))
 
 
 def _user(message: object) -> bool:
@@ -93,7 +91,8 @@ def _user(message: object) -> bool:
 
 
 def _at(data: dict[str, Any]) -> bool:
-    return _counts(data.get("turn")) and _counts(data.get("step"))
+    turn, step = data.get("turn"), data.get("step")
+    return type(turn) is int and 1 <= turn <= SAFE_INTEGER and type(step) is int and 1 <= step <= SAFE_INTEGER
 
 
 def _step(data: dict[str, Any]) -> bool:
@@ -217,7 +216,7 @@ def _anchor_4(data: dict[str, Any]) -> bool:
     if not _at(data) or not _assistant(data["message"]) or ("usage" in data and not _usage(data["usage"])):
         return False
     stream = data["stream"]
-    return type(stream) is list and all(_record(item) for item in stream)
+    return type(stream) is list and all(map(_record, stream))
 
 
 _PLAIN_RECORD = frozenset(("type", "time", "chunk"))

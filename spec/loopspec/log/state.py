@@ -8,12 +8,15 @@ handed out. `loopspec.log.fold` moves it; nothing here judges.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 from loopspec import stream
 from loopspec import surface as surfaces
+from loopspec.log.packed import PACKED_TYPES
 from loopspec.log.repair import OpenWork
 from loopspec.log.types import KNOWN_TYPES, RETIRED_TYPES, SURFACE_TYPES, VERSIONS, Dialect
+from loopspec.values import Record
 
 STEP_SCOPED = frozenset(
     (
@@ -46,32 +49,43 @@ def items(value: object) -> list[Any]:
     return value if type(value) is list else []
 
 
-class Row:
-    """One event (or one packed run of chunk events) as the rules see it. `data` is `{}` when it is not an object."""
+Piece = tuple[str, Record]
+"""A chunk with its type, or a packed run of deltas with the type of its row or record."""
 
-    __slots__ = (
-        "chunk",
-        "content",
-        "count",
-        "data",
-        "frame",
-        "index",
-        "judged",
-        "line",
-        "message",
-        "offset",
-        "packed",
-        "plain",
-        "raw",
-        "settlement",
-        "shape",
-        "step",
-        "surface_breaches",
-        "time",
-        "turn",
-        "type",
-        "unpacked_text",
-    )
+
+def joined_chunk(kind: str, run: Record) -> dict[str, Any]:
+    """One delta that stands for a packed run: assembling it gives the same as assembling its members (`S-CHK-10`)."""
+    if kind == "tool-call-chunks":
+        named = {"name": run["name"]} if "name" in run else NONE
+        return {
+            "type": "tool-call-delta",
+            "index": run["index"],
+            "id": run["id"],
+            **named,
+            "argumentsDelta": "".join(run["args"]),
+        }
+    delta = "text-delta" if kind == "text-chunks" else "reasoning-delta"
+    return {"type": delta, "index": run["index"], "text": "".join(run["texts"])}
+
+
+class Row:
+    """One event (or one packed run of chunk events) as the rules see it. `data` is `{}` when it is not an object.
+
+    What a reader of the row has not filled in has the value of the class: most rows need little of it.
+    """
+
+    count = 1
+    packed = False
+    appends = True
+    """Folded as an append: anything that does not at least claim to be a replace."""
+    chunk: dict[str, Any] | None = None
+    judged: tuple[stream.Grammar, tuple[stream.Violation, ...]] | None = None
+    message: dict[str, Any] = NONE
+    content: Sequence[Any] = ()
+    settlement: stream.Settlement | None = None
+    shape: str | None = None
+    surface_breaches: tuple[surfaces.Breach, ...] = ()
+    unpacked_text: str | None = None
 
     def __init__(self, raw: dict[str, Any], line: int, index: int, frame: int = 0, offset: int = 0) -> None:
         self.raw = raw
@@ -82,20 +96,13 @@ class Row:
         kind = raw.get("type")
         self.type: str = kind if type(kind) is str else NO_TYPE
         self.time: Any = raw.get("time")
-        self.data: dict[str, Any] = record(raw.get("data"))
+        data = raw.get("data")
+        self.data: dict[str, Any] = data if type(data) is dict else NONE
         self.turn: Any = self.data.get("turn")
         self.step: Any = self.data.get("step")
-        self.count = 1
-        self.packed = False
-        self.plain = False
-        self.chunk: dict[str, Any] | None = None
-        self.judged: tuple[stream.Grammar, tuple[stream.Violation, ...]] | None = None
-        self.message: dict[str, Any] = NONE
-        self.content: list[Any] = []
-        self.settlement: stream.Settlement | None = None
-        self.shape: str | None = None
-        self.surface_breaches: tuple[surfaces.Breach, ...] = ()
-        self.unpacked_text: str | None = None
+        op = raw.get("surfaceOp")
+        if type(op) is dict and op.get("op") == "replace":
+            self.appends = False
 
     @property
     def op(self) -> Any:
@@ -104,12 +111,6 @@ class Row:
     @property
     def sources(self) -> Any:
         return self.raw.get("sourceEventSeqs")
-
-    @property
-    def appends(self) -> bool:
-        """Whether the row is folded as an append: anything that does not at least claim to be a replace."""
-        op = self.raw.get("surfaceOp")
-        return op == "append" or type(op) is not dict or op.get("op") != "replace"
 
     def replaces(self, dialect: int) -> tuple[int, int] | None:
         """The endpoints of a well-formed replace, else None (`S-SUR-2`)."""
@@ -235,14 +236,16 @@ class Log:
         self.skipped_calls: list[Pledge] = []
         self.skipped_in_step = False
         # surface
-        self.surface = surfaces.empty(self.dialect)
+        self._surface = surfaces.empty(self.dialect)
+        self.appended: list[tuple[int, Record]] = []
         self.nodes: dict[int, Node] = {}
         self.message_ids: dict[str, int] = {}
         self.human_seqs: set[int] = set()
         self.last_surface_in_step: Pledge | None = None
         # the step's stream and calls
         self.anchor: int | None = None
-        self.assembly = stream.EMPTY
+        self._assembly = stream.EMPTY
+        self.heard: list[Piece] = []
         self.grammar = stream.GRAMMAR_START
         self.attempt_ranges: list[tuple[int, int]] = []
         self.run_at: int | None = None
@@ -275,6 +278,33 @@ class Log:
         self.children: set[Any] = set()
 
     @property
+    def assembly(self) -> stream.Assembly:
+        """What the attempt at hand has given so far, with the pieces that were heard since somebody asked last."""
+        for kind, body in self.heard:
+            self._assembly = stream.absorb(self._assembly, joined_chunk(kind, body) if kind in PACKED_TYPES else body)
+        self.heard = []
+        return self._assembly
+
+    @assembly.setter
+    def assembly(self, assembly: stream.Assembly) -> None:
+        self._assembly, self.heard = assembly, []
+
+    @property
+    def surface(self) -> surfaces.Surface:
+        """The surface, with the appends that were noted since somebody asked last."""
+        if self.appended:
+            surface = self._surface
+            for seq, event in self.appended:
+                surface = surface.append(seq, event)
+            self._surface = surface
+            self.appended = []
+        return self._surface
+
+    @surface.setter
+    def surface(self, surface: surfaces.Surface) -> None:
+        self._surface, self.appended = surface, []
+
+    @property
     def last_seq(self) -> int:
         return self.index - 1
 
@@ -303,7 +333,7 @@ class Log:
             chunk = {"type": kind, "index": at, "id": call_id, **named, "argumentsDelta": words}
         else:
             chunk = {"type": kind, "index": at, "text": words}
-        self.assembly = stream.absorb(self.assembly, chunk)
+        self.heard.append((kind, chunk))
         self.attempt_ranges[-1] = (self.attempt_ranges[-1][0], self.run_at + len(self.run_words))
         self.run_at += len(self.run_words)
         self.run_key = None

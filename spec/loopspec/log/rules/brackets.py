@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from loopspec.log.fold import retry_chain
+from loopspec.log.looking import retry_chain
 from loopspec.log.rule import ANY, END, Breach, Rule, breach, rule
 from loopspec.log.state import DISPATCH_ENDS, DISPATCH_STARTS, Log, Row, items, record
 from loopspec.surface import protected_head

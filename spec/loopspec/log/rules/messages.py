@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from loopspec.log.fold import result_is_error
+from loopspec.log.looking import result_is_error
 from loopspec.log.rule import Breach, Rule, breach, rule
 from loopspec.log.state import OPAQUE_ID, Log, Row, items, record
 

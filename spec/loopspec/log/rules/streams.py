@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from loopspec.log.fold import attempt_grammar
+from loopspec.log.looking import attempt_grammar, stream_time
 from loopspec.log.rule import Breach, Rule, breach, rule
-from loopspec.log.state import Log, Row, items, record
+from loopspec.log.state import Log, Row, record
 from loopspec.stream import BLANK
 from loopspec.values import same_value
 
@@ -63,13 +64,13 @@ def _span(seqs: Any) -> str:
 @rule("S-LNT-60", "E", "The content equals what the stream assembles to.", "assistant/message")
 def content(log: Log, row: Row) -> Breach | None:
     settled = row.settlement
-    if settled is None or not row.appends or same_value(list(settled.content), row.content):
+    if settled is None or not row.appends or same_value(settled.content, row.content):
         return None
-    at = _first_difference(list(settled.content), row.content)
+    at = _first_difference(settled.content, row.content)
     return breach(f"The content differs from the stream, first at block {at[0]}: {at[1]}.", at[2])
 
 
-def _first_difference(expected: list[Any], found: list[Any]) -> tuple[int, str, str]:
+def _first_difference(expected: Sequence[Any], found: Sequence[Any]) -> tuple[int, str, str]:
     for at in range(max(len(expected), len(found))):
         left = expected[at] if at < len(expected) else None
         right = found[at] if at < len(found) else None
@@ -98,19 +99,13 @@ def usage(log: Log, row: Row) -> list[Breach]:
             found.append(breach(f"The usage is {_short(stated)}.", f"the stream's: {_short(settled.usage)}"))
     late = log.last_surface_in_step
     if log.format == 4 and late is not None and not log.snapshot:
-        began = _stream_time(row)
+        began = stream_time(row)
         if began is not None and type(late.value) is int and late.value > began:
             text = (
                 "A node joined the surface after the next settlement's stream had begun: no way to rebuild the request."
             )
             found.append(breach(text, "a place before the request", line=late.line, seq=late.seq)._replace(level="W"))
     return found
-
-
-def _stream_time(row: Row) -> int | None:
-    first = record(items(row.data.get("stream"))[0]) if items(row.data.get("stream")) else {}
-    time = first.get("time", first.get("time0"))
-    return time if type(time) is int else None
 
 
 @rule("S-LNT-62", "E", "source.replayState equals the pruned replay state of the stream.", "assistant/message")

@@ -6,7 +6,7 @@ reference harness. The rules here say which line of the checker's list a breach 
 
 from __future__ import annotations
 
-from loopspec.log.fold import call_ids
+from loopspec.log.looking import call_ids
 from loopspec.log.rule import Breach, Rule, breach, rule
 from loopspec.log.state import Log, Row, record
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from loopspec.log.fold import error_code, result_call_id, result_is_error
+from loopspec.log.looking import error_code, result_call_id, result_is_error
 from loopspec.log.repair import NOT_STARTED_TEXT
 from loopspec.log.rule import Breach, Rule, breach, rule
 from loopspec.log.state import Call, Log, Row, record
