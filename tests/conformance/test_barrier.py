@@ -14,6 +14,7 @@ from loopconform.runner.play import Player
 from loopconform.runner.results import Result
 from loopharness import harness
 from loopharness.bus import Context
+from loopharness.store.checkpoint import install_checkpoints
 
 HAND = Path(__file__).parents[2] / "conformance" / "cases" / "hand" / "resume"
 
@@ -39,7 +40,7 @@ def played(name: str) -> Result:
 def test_each_barrier_is_missed(monkeypatch: pytest.MonkeyPatch, name: str, event: str) -> None:
     """The same loop with one of its three barriers left out."""
     assert played(name).verdict == "PASS"
-    install: Callable[..., None] = harness.install_checkpoints
+    install: Callable[..., None] = install_checkpoints
 
     def with_one_left_out(context: Context, *services: Any) -> None:
         class Without:

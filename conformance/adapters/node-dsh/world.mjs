@@ -529,7 +529,7 @@ class World {
         const { callId: key, agent, signal } = exec
         const outcome = await world.pass('tool', agent?.id, { key, signal, usual: 'success' })
         if (outcome.concludes) exec.concludeTurn()
-        return 'ok'
+        return outcome.text ?? 'ok'
       },
     })
     this.tools.set(name, this.pool.tools.register(tool))

@@ -7,7 +7,7 @@ from itertools import chain, product
 from typing import Any, NamedTuple
 
 from loopconform.cli import version
-from loopconform.grid import creations, resumes, scenarios, tapes
+from loopconform.grid import creations, folds, resumes, scenarios, tapes
 from loopconform.grid.logs import told
 from loopconform.grid.places import places
 from loopconform.grid.programs import Place, program
@@ -118,7 +118,7 @@ class Generator:
         yield from self.run([_resumes(resumes.stories(events[: started + 1]))])
         for one in resumes.programs(self.player, _shell):
             yield self._told(one, "resume")
-        for one in tapes.programs(self.player, _shell):
+        for one in chain(tapes.programs(self.player, _shell), folds.programs()):
             yield self._told(one, "tape")
 
     def _told(self, one: Told, area: Area) -> Kept | Dropped:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from loopconform.judge.folding import Due
 from loopconform.judge.points import canonical
 from loopconform.protocol.replies import Record
 from loopspec.tape import seal
@@ -22,6 +23,18 @@ def entry_misfit(entry: seal.Entry, reply: Any) -> str:
     if event.get("sourceEventSeqs") != list(entry.sources):
         return f"the entry cites {event.get('sourceEventSeqs')}, not {list(entry.sources)}"
     return "" if canonical(data) == canonical(wanted) else f"the entry is another; the law says: {entry.text[:300]}"
+
+
+def fold_misfit(fold: Due, reply: Any) -> str:
+    """FD-05  Why a record is not the replacement of a result that is due; empty when it is."""
+    event = reply.event if isinstance(reply, Record) else {}
+    if event.get("type") != "tool/result":
+        return "another kind of message"
+    if event.get("surfaceOp") != {"op": "replace", "startSeq": fold.seq, "endSeq": fold.seq}:
+        return f"the fold replaces {event.get('surfaceOp')}, not {fold.seq}"
+    if event.get("sourceEventSeqs") != [fold.seq]:
+        return f"the fold cites {event.get('sourceEventSeqs')}, not {fold.seq}"
+    return "" if canonical(event["data"]) == fold.data else f"the fold is another; the law says: {fold.data[:300]}"
 
 
 def unstable(before: list[str], after: list[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from loopconform.judge.entries import entry_misfit
+from loopconform.judge.entries import entry_misfit, fold_misfit
 from loopconform.judge.moves import Label
 from loopconform.judge.points import Book, Facts, Point
 from loopconform.judge.records import equal, part, record_misfit
@@ -26,6 +26,8 @@ def misfit(book: Book, label: Label, point: Point, reply: Any) -> str:
         return "another kind of message"
     if kind == "entry":
         return entry_misfit(label[1], reply)
+    if kind == "fold":
+        return fold_misfit(label[1], reply)
     if kind == "live":
         if not isinstance(reply, Live):
             return "another kind of message"
@@ -91,6 +93,8 @@ def described(book: Book, label: Label, point: Point) -> str:
         return f"record {label[1]}"
     if kind == "entry":
         return f"record user/message with an entry in the place of {', '.join(map(str, label[1].sources))}"
+    if kind == "fold":
+        return f"record tool/result, condensed, in the place of {label[1].seq}"
     if kind == "live":
         return f"live {_words(book, label[1], point.facts)}"
     op = book.ops.get((label[1], label[2]))

@@ -7,7 +7,7 @@ A label is what an adapter must report when the move is made; an empty one belon
 | `("record", effect)` | `record` |
 | `("live", effect)` | `live` |
 | `("foreign", type)` | a `record` that an operation appended |
-| `("entry", entry)` | a `record` that the slice policy appended |
+| `("entry", entry)`, `("fold", due)` | a `record` that the slice policy appended |
 | `("end", request, op, result)` | `returned` or `raised` |
 """
 
@@ -459,6 +459,8 @@ class Moves:
                 return ("failure",), facts
             if outcome is not None and outcome.concludes:
                 facts = facts._replace(concluding=(*facts.concluding, call))
+            if outcome is not None and outcome.text != "ok":
+                facts = facts._replace(texts=(*facts.texts, (call, outcome.text)))
             return ("success",), facts
         contexts = tuple(self.book.number(id) for id in outcome.contexts) if kind in ("accept", "block") else ()
         if contexts:
@@ -525,7 +527,7 @@ def _end_of_stream(facts: Facts) -> tuple[Answer, Facts]:
         return ("throws", visible), facts
     calls = tuple((str(block["id"]), str(block["name"])) for block in stream.tool_calls(settlement.content))
     finish = "max-tokens" if settlement.finish["kind"] == "max-tokens" else "stop"
-    after = facts._replace(calls=calls, recalled=(), started=(), barred=(), concluding=(), contexts=())
+    after = facts._replace(calls=calls, recalled=(), started=(), barred=(), concluding=(), contexts=(), texts=())
     return ("end", finish, bool(calls), visible), after
 
 

@@ -43,7 +43,7 @@ class Facts(NamedTuple):
     owed: tuple[Any, ...] = ()
     """Entries of the tape that are planned and not appended yet."""
     decided: tuple[Any, ...] = ()
-    """Which await point is answered behind them, and how."""
+    """Which await point is answered behind them, how, and what comes next: `fold`, or nothing."""
     recalled: tuple[tuple[int, str], ...] = ()
     """The page that each call of a recall tool gets."""
     generation: int | None = None
@@ -70,6 +70,10 @@ class Facts(NamedTuple):
     """Calls whose body concluded the turn."""
     contexts: tuple[tuple[int, tuple[int, ...]], ...] = ()
     """The additional contexts of each call."""
+    texts: tuple[tuple[int, str], ...] = ()
+    """What the body of each call has answered, where that is not `ok`."""
+    scanned: int | None = None
+    """How far the results of the log were looked at for folding; `None` before the first pre-step."""
     worked: tuple[str, ...] = ()
     """How jobs came out whose promises have not settled: `done`, `throws`, or `refused` at their start."""
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from loopconform.judge.folding import nobodys
 from loopspec.profile import Law
 from loopspec.tape import pages, recall, spill
 from loopspec.tape.index import LogIndex
@@ -42,7 +43,7 @@ def _expanded(index: LogIndex, given: Mapping[str, Any]) -> str:
 def _parts(index: LogIndex, seq: int) -> list[spill.Part]:
     """Nothing is stored beside the log here: no text is a preview of ours (RC-38)."""
     texts = [whole(text) for text in text_parts(outcome(index.events[seq]["data"]).content)]
-    return spill.parts(texts, lambda locator: False)
+    return spill.parts(texts, nobodys)
 
 
 def _object(arguments: str) -> Mapping[str, Any]:

@@ -147,7 +147,11 @@ def _result(effect: Effect, facts: Facts, data: dict[str, Any]) -> str:
         shown = {**ABORT_CODES, **REPAIR_CODES}[str(code)]
     else:
         shown = ("failure",) if part(block, "isError") is True else ("success",)
-    return "" if outcome in shown else f"the result is {shown[0]!r}, not {outcome!r}"
+    if outcome not in shown:
+        return f"the result is {shown[0]!r}, not {outcome!r}"
+    said = dict(facts.texts).get(call) if outcome == "success" else None
+    texts = [part(one, "text") for one in (part(block, "content") or ())]
+    return "" if said is None or texts == [said] else f"the result is not what the body of call {call} has answered"
 
 
 def part(value: Any, *path: str) -> Any:

@@ -1,7 +1,6 @@
 """The slice policy beside an agent: what it appends at a pre-step, what its tools answer, what requests keep.
 
-The plan of a seal is `loopspec.tape.seal` over the known log. Results of this suite's tools are two letters long, so
-that nothing is ever folded.
+The plan of a seal is `loopspec.tape.seal` over the known log, that of the folds behind it `folding`.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from typing import Any
 
 from loopconform.judge.chronicle import Chronicle
 from loopconform.judge.entries import unstable
+from loopconform.judge.folding import Due, due
 from loopconform.judge.logged import LoggedJudge, LoggedMoves
 from loopconform.judge.moves import HIDDEN, Step
 from loopconform.judge.points import Book, Facts, Point, assembled, canonical
@@ -23,6 +23,7 @@ from loopspec.kernel.machine import Answer, Effect
 from loopspec.loop import Composition
 from loopspec.profile import Law
 from loopspec.tape import config, seal
+from loopspec.tape.fold import watermark
 from loopspec.tape.index import LogIndex
 from loopspec.tape.recall import RECALL_TOOLS
 
@@ -45,19 +46,33 @@ class SealingMoves(LoggedMoves):
 
     def of(self, point: Point) -> Iterator[Step]:
         """TP-09  Once planned, entries are appended one after the other, and nothing comes between them."""
-        owed = point.facts.owed
-        if point.frames or not owed:
+        if point.frames or not point.facts.decided:
             yield from super().of(point)
             return
-        refused, point = self._vetoed(point, "user/message")
-        at, answer = point.facts.decided
+        at, answer, then = point.facts.decided
+        owed = point.facts.owed
+        if not owed:
+            yield HIDDEN, self._folding(point) if then == "fold" else self._decided(point, answer, at)
+            return
+        is_fold = isinstance(owed[0], Due)
+        refused, point = self._vetoed(point, "tool/result" if is_fold else "user/message")
         if refused:
             # TP-34, RE-65  The failed append leaves the pre-step.
             yield HIDDEN, self._decided(point, ("throws",), at)
             return
-        rest = owed[1:]
-        after = point._replace(facts=point.facts._replace(owed=rest))
-        yield ("entry", owed[0]), after if rest else self._decided(after, answer, at)
+        after = point._replace(facts=point.facts._replace(owed=owed[1:]))
+        yield ("fold", owed[0]) if is_fold else ("entry", owed[0]), after
+
+    def _folding(self, point: Point) -> Point:
+        """FD-01, FD-02, FD-04  Behind the seal: what has landed since the last pass is condensed, unless cancelled."""
+        index, facts = self.index, point.facts
+        at, answer, _ = facts.decided
+        facts = facts._replace(decided=(at, answer, ""))
+        if not self._config.fold.enabled or aborted(point.loop.driver.core):
+            return point._replace(facts=facts)
+        assert facts.scanned is not None
+        folds = due(index, self.chronicle.surface.nodes, facts.scanned, self._config)
+        return point._replace(facts=facts._replace(owed=folds, scanned=index.length))
 
     def _decided(self, point: Point, answer: Answer, index: int) -> Point:
         return self._answered(point._replace(facts=point.facts._replace(owed=(), decided=())), answer, index)
@@ -74,13 +89,16 @@ class SealingMoves(LoggedMoves):
             yield HIDDEN, self._answered(point, ("reject",), index)
         elif course == "raise":
             yield HIDDEN, self._answered(point, ("throws",), index)
-        elif course != "seal" or kind == "enter":  # a hook that answers by itself lies outside of the tape's
+        elif course not in ("seal", "enter") or kind == "enter":  # such a hook lies outside of the tape's
             yield from super()._driver_answer(point, core, at, index, outcome)
         else:
-            entries = self._plan()
+            entries = self._plan() if course == "seal" else ()
             answer: Answer = ("enter", at[1])
-            facts = point.facts._replace(owed=entries, decided=(index, answer))
-            yield HIDDEN, point._replace(facts=facts) if entries else self._answered(point, answer, index)
+            scanned = point.facts.scanned
+            if scanned is None:
+                scanned = watermark(self.chronicle.events) + 1
+            facts = point.facts._replace(owed=entries, decided=(index, answer, "fold"), scanned=scanned)
+            yield HIDDEN, point._replace(facts=facts)
 
     def _generation(self) -> int:
         return self.chronicle.surface.generation

@@ -99,10 +99,11 @@ class Deny(Strict):
 
 
 class Success(Strict):
-    """`tool`: the body answers `ok`. `concludes`: it concludes the turn."""
+    """`tool`: the body answers `text`. `concludes`: it concludes the turn."""
 
     kind: Literal["success"]
     concludes: bool = False
+    text: str = "ok"
 
 
 class Accept(Strict):

@@ -258,7 +258,7 @@ class World:
             outcome = await self.gates.stand("tool", execution.agent.id, execution.call_id, execution.signal)
             if outcome is not None and outcome.concludes:
                 execution.conclude_turn()
-            return "ok"
+            return "ok" if outcome is None else str(outcome.text)
 
         self.drop_tool(name)
         made = define_tool(name, name, {"type": "object"}, body, concurrent=parallel)
