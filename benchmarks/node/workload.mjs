@@ -6,21 +6,10 @@
 // main thread that were used when each marked turn was over. The main thread only, as on the other side: helpers of the
 // garbage collector and of the file system are not counted.
 
-import { createRequire } from 'node:module'
-import { join, resolve } from 'node:path'
-import { pathToFileURL } from 'node:url'
+import { mount } from './published.mjs'
 
-const require = createRequire(join(resolve(process.argv[2]), 'package.json'))
-const load = async (name) => import(pathToFileURL(require.resolve(`@deepseek-ai/${name}`)).href)
-const { turns, deltas, tools, marks } = JSON.parse(process.argv[3])
-
-const { Context } = await load('cordis')
-const { default: Llm, LlmAdapter } = await load('dsh-llm')
-const { default: Sessions } = await load('dsh-session')
-const { default: SystemPrompt } = await load('dsh-system-prompt')
-const { default: Tools, defineTool } = await load('dsh-tools')
-const { default: Agents } = await load('dsh-agent')
-const { default: AgentLoop } = await load('dsh-agent-loop')
+const [peer, job] = process.argv.slice(2)
+const { turns, deltas, tools, marks } = JSON.parse(job)
 
 function answer() {
   const text = 'tok '.repeat(deltas)
@@ -50,46 +39,32 @@ function calls(turn) {
   ]
 }
 
-class Script extends LlmAdapter {
-  played = 0
+const { scope } = await mount(peer, {
+  persona: 'You are a benchmark agent.',
+  apply(context, { LlmAdapter, defineTool }) {
+    class Script extends LlmAdapter {
+      played = 0
 
-  async *stream() {
-    const call = this.played++
-    yield* tools && call % 2 === 0 ? calls(call / 2) : answer()
-  }
-}
-
-const root = new Context()
-await root.plugin(Llm)
-await root.plugin(Sessions)
-await root.plugin(SystemPrompt, { includeHarnessIdentity: false, persona: 'You are a benchmark agent.' })
-await root.plugin(Tools, {})
-await root.plugin(Agents)
-let made
-await root.plugin(
-  {
-    name: 'bench',
-    inject: ['llm', 'tools', 'agents'],
-    apply(ctx) {
-      made = ctx
-      ctx.llm.registerAdapter(['mock'], new Script())
-      if (!tools) return
-      ctx.tools.register(
-        defineTool({
-          name: 'par',
-          description: 'Runs beside others.',
-          parameters: { i: { type: 'number', description: 'A number.' } },
-          output: { schema: { type: 'string' }, render: (_, value) => [{ type: 'text', text: value }] },
-          isConcurrencySafe: () => true,
-          execute: async () => 'ok',
-        }),
-      )
-    },
+      async *stream() {
+        const call = this.played++
+        yield* tools && call % 2 === 0 ? calls(call / 2) : answer()
+      }
+    }
+    context.llm.registerAdapter(['mock'], new Script())
+    if (!tools) return
+    context.tools.register(
+      defineTool({
+        name: 'par',
+        description: 'Runs beside others.',
+        parameters: { i: { type: 'number', description: 'A number.' } },
+        output: { schema: { type: 'string' }, render: (_, value) => [{ type: 'text', text: value }] },
+        isConcurrencySafe: () => true,
+        execute: async () => 'ok',
+      }),
+    )
   },
-  {},
-)
-await root.plugin(AgentLoop, { agents: [] })
-const { agent } = await made.agents.create({ sessionId: 'bench', agentOptions: { provider: 'mock', model: 'm1' } })
+})
+const { agent } = await scope.agents.create({ sessionId: 'bench', agentOptions: { provider: 'mock', model: 'm1' } })
 
 const spent = () => {
   const { user, system } = process.threadCpuUsage()
