@@ -19,7 +19,7 @@ from loopconform.script.text import PathKey
 from loopharness import slice
 from loopharness.agent import Agent
 from loopharness.creation.configured import FAILED
-from loopharness.errors import error_chain
+from loopharness.errors import HarnessError, error_chain
 from loopharness.harness import Harness, open_harness
 from loopharness.model.deepseek import open_deepseek
 from loopharness.model.deepseek.settings import PROVIDER
@@ -86,6 +86,7 @@ class Ensemble(Player):
                     settings = composition.deepseek.settings()
                     adapter = await stack.enter_async_context(open_deepseek(settings, profile=script.profile))
                     harness.llm.register_adapter([PROVIDER], adapter)
+                await self._count_on(harness)
                 await self._start(harness)
                 await self._all_steps()
                 self._leftovers(model)
@@ -96,6 +97,19 @@ class Ensemble(Player):
             pass
         assert played is not None
         return played
+
+    async def _count_on(self, harness: Harness) -> None:
+        """Counted ids begin behind those of the stored sessions that are taken up."""
+        if self.script.clock is None or harness.persistence is None:
+            return
+        taken = 0
+        for entry in self.composition.agents:
+            exact = entry.sessionId or entry.resumeSessionId
+            try:
+                taken += 0 if exact is None else len((await harness.persistence.inspect(exact)).events)
+            except (HarnessError, OSError):
+                continue  # it is not there, or its agent will say what is wrong with it
+        self._prefix = f"{taken}-" if taken else ""
 
     def _outcome(self) -> PlayedTogether:
         verdict: Literal["played", "wrong", "stuck", "unstarted"] = "played"

@@ -137,10 +137,13 @@ class Disk:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, FILE_MODE)
         try:
             _take(descriptor)
-        except OSError as error:
+        except (BlockingIOError, PermissionError):
             holder = _holder(descriptor)
             os.close(descriptor)
-            raise SessionAlreadyOwnedError(owned_text(session_id, holder), error) from error
+            raise SessionAlreadyOwnedError(owned_text(session_id, holder)) from None
+        except BaseException:
+            os.close(descriptor)  # a file system without locks: it says so itself
+            raise
         _write_holder(descriptor)
         return _DiskLock(descriptor)
 
@@ -154,7 +157,7 @@ def owned_text(session_id: str, holder: str) -> str:
     """The text of `SessionAlreadyOwnedError`: who holds the session, and what to do (K44)."""
     return (
         f'session "{session_id}" is already owned by an active write handle: {holder}. '
-        "Close it there first; until then it can only be read (SessionPersistence.inspect)"
+        "Close it there first; until then it can only be read: by `loopspec show`, or SessionPersistence.inspect"
     )
 
 

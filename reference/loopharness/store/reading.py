@@ -443,6 +443,11 @@ def _refusal(damage: Damage, name: str) -> SessionPersistenceCorruptionError:
 
 def _unsupported(name: str, version: int, formats: tuple[int, ...]) -> str:
     known = ", ".join(str(number) for number in formats)
+    if version in VERSIONS:
+        return (
+            f"{name} has format {version}, but sessions are taken up in format {known} here. "
+            f"Open it with session_format {version}"
+        )
     if version > max(formats):
         return (
             f"{name} has format {version}, which is newer than what is supported here ({known}). "
