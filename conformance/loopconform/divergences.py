@@ -19,6 +19,8 @@ from loopconform.divergence import disagreements, explanation, length_explained,
 from loopconform.judge.court import Court
 from loopconform.judge.fits import shown
 from loopconform.judge.verdict import Fault, Found
+from loopconform.known import lines as table_of_known
+from loopconform.known import unreached
 from loopconform.phrases import phrase
 from loopconform.protocol.case import BadCase, Case, load_cases
 from loopconform.protocol.replies import CLOSING, REPLY, HelloReply, Live, Ok, Record, Settled
@@ -201,11 +203,11 @@ def document(found: Findings, own: Profile) -> str:
         lines += [
             "## Rows that no program showed",
             "",
-            "Their rules lie outside of what these programs can reach (files, the wire, the tape), or need a case yet.",
-            "",
-            *[f"- {row.question} (`{row.field}`; {', '.join(row.rules)})" for row in unseen],
+            *[f"- {row.question} (`{row.field}`; {', '.join(row.rules)}): {unreached(row.field)}" for row in unseen],
             "",
         ]
+    shown = {field for fields in known for field in fields}
+    lines += table_of_known(shown, {id for ids in found.cases.values() for id in ids})
     return "\n".join(lines)
 
 

@@ -13,6 +13,8 @@ from tests.interop.peer import require_peer
 
 from loopconform.divergence import disagreements, explanation, length_explained, mixed, reachable, read
 from loopconform.divergences import Findings, divergences, document, search
+from loopconform.known import KNOWN
+from loopconform.known import lines as known_lines
 from loopconform.protocol.case import Case, load_case, load_cases
 from loopconform.replays.played import play
 from loopconform.runner.channel import ProcessChannel
@@ -116,3 +118,16 @@ def test_the_rows_that_the_protocol_can_show_are_rows() -> None:
     fields = {row.field for row in disagreements("seed", "dsh-0.1")}
     assert set(reachable("seed", "dsh-0.1")) < fields
     assert {field for fields_ in SHOWING.values() for field in fields_} <= set(reachable("seed", "dsh-0.1"))
+
+
+def test_what_is_known_names_rows_and_cases_that_exist() -> None:
+    """Each known defect is a row that this suite can show, a case, or says why it cannot be shown."""
+    fields = {row.field for row in disagreements("seed", "dsh-0.1")}
+    cases = {case.id for case in load_cases([CONFORMANCE / "cases"])}
+    assert {one.row for one in KNOWN if one.row} <= fields
+    assert {one.case for one in KNOWN if one.case} <= cases
+    assert [one.id for one in KNOWN if not (one.row or one.case or one.why)] == []
+    told = known_lines(["closing_run_latches"], ["races/lr-052"])
+    assert told[2].startswith("2 of ")
+    assert any("`races/lr-052` diverges" in line for line in told)
+    assert any("| N-1 |" in line and "**no**" in line for line in told), "not shown, and no reason"
