@@ -258,7 +258,7 @@ class Agents:
         composes the unpublished agent through its scoped context. `signal` cancels only until the handle is there.
         Whatever fails, fails when awaited, and is rolled back before.
         """
-        factory = self._factory
+        factory = self._maker()
         if factory is None:
             return _failed(refusal("no-factory", ""))
         return factory.create_agent(
@@ -299,7 +299,7 @@ class Agents:
         Fails with the errors of the store, with `cannot resume: session persistence is not configured …`, with
         `cannot prepare session "<id>" while it is live`, and like `create`.
         """
-        factory = self._factory
+        factory = self._maker()
         if factory is None:
             return _failed(refusal("no-factory", ""))
         owner = owner or self._harness.context
@@ -335,6 +335,10 @@ class Agents:
             self._factory = None
 
         return (context or self._harness.context).effect(clear, "agents.setFactory()")
+
+    def _maker(self) -> AgentFactory | None:
+        """Whoever holds the slot. Behind the end of the loop, which clears it, the loop refuses by its own law."""
+        return self._factory or (None if self.provider.active else self.loop)
 
     def register(self, agent: Agent, context: Context | None = None) -> Effect:
         """Record and announce an agent that somebody has built; the answer takes it out (C-REGA-10).

@@ -15,6 +15,7 @@ from loopconform.runner.suite import play_all
 CASES = list(load_cases([HAND]))
 DIVERGENT = {
     "cancel/record-observer": ("L-CAN-6", 6),
+    "creation/disposed-while-its-first-turn-runs": ("N-1", 5),
     "creation/wake-in-created": ("N-1", 5),
     "creation/wake-behind-an-abort": ("N-1", 3),
     "creation/wake-behind-the-cancel": ("N-1", 3),
@@ -24,7 +25,9 @@ DIVERGENT = {
     "resume/by-hand/fresh-beside-resume": ("C-RES-8", 5),
     "resume/by-hand/fresh-on-stored": ("C-RES-9", 3),
     "resume/by-hand/fresh-on-stored-setup": ("C-RES-9", 3),
+    "teardown/owner-of-a-disposed-agent": ("INV-20", 6),
     "turn/woken-by-the-error-of-a-refused-end": ("L-PH-3", 6),
+    "turn/woken-by-the-error-of-a-refused-opening": ("L-PH-3", 6),
     "wake/error-listener": ("L-PH-3", 6),
     "wake/sent-twice-from-a-record": ("L-SEND-9", 5),
 }

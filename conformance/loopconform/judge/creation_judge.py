@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from loopconform.judge import refusals
 from loopconform.judge.explain import clause_of, spoken
 from loopconform.judge.fits import shown
 from loopconform.judge.lives import CREATES, Life, Lives, Where, in_order
@@ -196,11 +197,23 @@ class CreationJudge:
         closed = list(self.points)
         after = [life for life in closed if (outcome, number) in life.outcomes]
         self._keep(closed, after, reply, f"create-now may not have {outcome} here", "C-SYN-1")
+        self._says_why(number, op.agent, reply)
 
     def _refused(self, closed: list[Life], key: tuple[int, int], reply: Any) -> None:
         number = self.lives.numbers[key]
         after = [life for life in self.points if ("rejected", number) in life.outcomes]
         self._keep(closed, after, reply, "the create may not be refused here", "C-INP-6")
+        self._says_why(number, self.book.ops[key].agent, reply)
+
+    def _says_why(self, number: int, agent: str, reply: Any) -> None:
+        """A create that was refused says why, if it uses the words of the contract."""
+        if not isinstance(reply, Raised | Rejected):
+            return
+        closed = list(self.points)
+        words = reply.error.message
+        after = [life for life in closed if refusals.fits(self.lives.reason(life, number), agent, words)]
+        reasons = sorted({self.lives.reason(life, number) for life in closed})
+        self._keep(closed, after, reply, f"it was not refused because of this, but of: {', '.join(reasons)}", "C-ABT-3")
 
     def promise(self, reply: Fulfilled | Rejected) -> None:
         """A promise of create, dispose or unload settled."""
@@ -216,8 +229,10 @@ class CreationJudge:
             after = [life for life in after if ("failed", target) not in life.outcomes]
         what = "fulfilled" if isinstance(reply, Fulfilled) else "rejected"
         self._keep(closed, after, reply, f"the promise of {op.op} may not be {what} here", _PROMISES[op.op])
-        if op.op in PROMISED and isinstance(reply, Fulfilled):
-            self.lives.handles[op.agent] = target
+        if op.op in PROMISED:
+            self._says_why(target, op.agent, reply)
+            if isinstance(reply, Fulfilled):
+                self.lives.handles[op.agent] = target
 
     def _wanted(self, op: Any, target: int, fulfilled: bool) -> tuple[str, int] | None:
         if op.op in PROMISED:
@@ -296,7 +311,7 @@ class CreationJudge:
 
     def _stands(self, life: Life, standing: list[Where]) -> bool:
         owed = [where for where in self.lives.standing(life) if where not in life.arrived]
-        if any(not self.lives.shares(life, where) for where in owed):
+        if any(not self.lives.shares(life, where) and not self.lives.may_wait(life, where) for where in owed):
             return False
         left = list(standing)
         for where in life.arrived:

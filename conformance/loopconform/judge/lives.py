@@ -11,7 +11,7 @@ from loopconform.judge.storage import Is, Storage
 from loopspec.creation import MACHINE, answers, holds_reservation, is_gated, may_rest, open_dispatch
 from loopspec.kernel.machine import Answer, Config, Effect, Machine, may_call
 from loopspec.registry import entry_of, holder, is_free
-from loopspec.transaction import AGENTS, PROVIDER, Creation, Owner, Transaction, find
+from loopspec.transaction import AGENTS, PROVIDER, Creation, Owner, Transaction, children_of, find
 
 Where = tuple[str, str, str]
 """A gate, an agent and a key."""
@@ -38,7 +38,8 @@ class Life(NamedTuple):
     """Hooks that nobody waits for any more: they may stand for ever, and may have gone."""
     plans: tuple[int, ...] = ()
     outcomes: frozenset[tuple[str, int]] = frozenset()
-    """What has been settled: `resolved`, `rejected` and `gone` transactions, `unwound` scopes, `unloaded` fibers."""
+    """What has been settled: `resolved`, `rejected` and `gone` transactions, `unwound` scopes, `unloaded` fibers; and
+    of a rejected one `because` of what."""
     announced: tuple[int, ...] = ()
 
 
@@ -185,7 +186,7 @@ class Lives:
         if name == "resolve":
             after = self._settled(after, ("resolved", effect[1]))
         elif name == "reject":
-            after = self._settled(after, ("rejected", effect[1]))
+            after = self._settled(self._settled(after, ("rejected", effect[1])), (f"because {effect[2]}", effect[1]))
         elif name in ("gone", "unloaded"):
             after = self._settled(after, (name, effect[1]))
             if effect[-1] == "rejected":
@@ -362,6 +363,12 @@ class Lives:
         if where[0] not in self.book.holds:
             yield "done", life
 
+    def reason(self, life: Life, number: int) -> str:
+        """Why a create was refused; empty when it was not."""
+        if ("taken", number) in life.outcomes:
+            return "session-exists"
+        return next((word[8:] for word, of in life.outcomes if of == number and word.startswith("because ")), "")
+
     # -- where hooks stand
 
     def standing(self, life: Life) -> list[Where]:
@@ -378,6 +385,14 @@ class Lives:
             if self._composes(life, number):
                 found.append(self._where("setup", number))
         return [where for where in found if where[0] in self.book.holds]
+
+    def may_wait(self, life: Life, where: Where) -> bool:
+        """C-DSP-7, R-60  The disposers of a scope may be run together, or one after another: those of agents that it
+        owns may come before the one at the gate."""
+        if where[0] != "unwind":
+            return False
+        core = life.config.core
+        return any(children_of(core, number) for number in self._unwinding(life) if self.name(number) == where[1])
 
     def _unwinding(self, life: Life) -> list[int]:
         """Scopes that unwind and whose asynchronous disposer has not come back; a drain may still be under way."""

@@ -1,7 +1,7 @@
 """`python -m loopconform.mutants serve | search [FAULT…] | table`: the faulty adapter; the matrix; its page.
 
 `search` takes long. It begins with the kills that are recorded, and looks anew for the rest; with names (which may end
-in `*`) for these only.
+in `*`) for these only. The exit code is 1 when a fault survives that `holes.yaml` does not explain.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def main() -> int:
 
         serve()
     elif words[0] == "search":
-        _search(words[1:])
+        return _search(words[1:])
     elif words[0] == "table":
         _table()
     else:
@@ -26,7 +26,7 @@ def main() -> int:
     return 0
 
 
-def _search(names: list[str]) -> None:
+def _search(names: list[str]) -> int:
     from loopconform.mutants import search
     from loopconform.mutants.named import everything
 
@@ -36,8 +36,13 @@ def _search(names: list[str]) -> None:
     def save(kills: object) -> None:
         search.written({**before, **dict(kills)})  # type: ignore[call-overload]
 
-    save(search.search(chosen, before, lambda line: print(line, flush=True), save))
+    found = search.search(chosen, before, lambda line: print(line, flush=True), save)
+    save(found)
     _table()
+    silent = search.unexplained(found)
+    if silent:
+        print(f"{search.HOLES.name} does not say why these survive:", *silent, sep="\n  ", file=sys.stderr)
+    return 1 if silent else 0
 
 
 def _fits(id: str, name: str) -> bool:

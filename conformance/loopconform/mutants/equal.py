@@ -49,6 +49,15 @@ CREATION: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
         {"owners": ("caller", "agent"), "requests": ("dispose",), "setups": ("settles",)},
         {"depth": 1, "creates": 2, "ids": 2, "callers": 1, "disposals": 1, "unloads": 1},
     ),
+    "resumed": (
+        {"verbs": ("create", "resume"), "setups": ("settles", "throws"), "fibers": (), "requests": ()}
+        | {"flaws": ("", "options", "no-persistence")},
+        {"depth": 0, "creates": 2, "ids": 1, "callers": 1, "aborts": 1},
+    ),
+    "waiting": (
+        {"fibers": ("agents",), "requests": ("dispose",), "setups": ("settles",)},
+        {"depth": 0, "creates": 1, "ids": 1, "callers": 1, "disposals": 1, "unloads": 1, "wakes": 1, "waits": 1},
+    ),
     "strangers": (
         {"setups": ("settles",), "fibers": (), "requests": ()},
         {"depth": 2, "creates": 1, "ids": 1, "callers": 1, "registrations": 1, "detaches": 1, "appends": 2}

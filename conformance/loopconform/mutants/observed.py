@@ -47,7 +47,10 @@ class Graph(NamedTuple):
 
     def shown(self, nodes: frozenset[Any]) -> frozenset[Hashable]:
         """What can be read where nothing moves by itself."""
-        return frozenset(self.reads(node) for node in nodes if not self.silent[node] and not node.config.stack)
+        return frozenset(self.reads(node) for node in nodes if self._rests(node))
+
+    def _rests(self, node: Any) -> bool:
+        return not self.silent[node] and not node.config.stack and not node.config.waiting
 
     def after(self, nodes: frozenset[Any]) -> dict[Seen, frozenset[Any]]:
         """The visible labels that are possible here, each with the nodes behind it."""
@@ -111,15 +114,22 @@ def difference(sound: Graph, faulty: Graph) -> tuple[Seen, ...] | None:
 
 
 class Finding(NamedTuple):
-    """The bounds at which nobody can tell a fault; and those at which somebody can, with what leads there."""
+    """The bounds at which nobody can tell a fault, those at which it is not asked; and the first at which somebody can
+    tell it, with what leads there."""
 
     equal: tuple[str, ...] = ()
     told: tuple[tuple[str, tuple[Seen, ...]], ...] = ()
+    unasked: tuple[str, ...] = ()
 
     @property
     def is_unobservable(self) -> bool:
-        """Compared completely at every bound, and told nowhere."""
+        """Asked, compared completely wherever it is, and told nowhere."""
         return bool(self.equal) and not self.told
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        """Asked nowhere in these surroundings: its graphs are the law's."""
+        return bool(self.unasked) and not self.equal and not self.told
 
     def with_path(self, bound: str, path: tuple[Seen, ...] | None) -> Finding:
         """One bound more."""
@@ -131,8 +141,9 @@ class Finding(NamedTuple):
 def findings(faults: Iterable[Fault], told: Callable[[str], None] = lambda line: None) -> dict[str, Finding]:
     """What can be seen of some faults, at the bounds of their machines.
 
-    Each system is explored once with all of them asked beside it. Where a fault never answers otherwise its graph is
-    the law's; where it does, the two graphs are compared as far as they can be seen.
+    Each system is explored once with all of them asked beside it. Where a fault is not asked nothing is claimed; where
+    it never answers otherwise its graph is the law's; where it does, the two graphs are compared as far as they can be
+    seen.
     """
     faults = [fault for fault in faults if fault.module.rpartition(".")[2] in MACHINE_OF]
     found = {fault.id: Finding() for fault in faults}
@@ -144,8 +155,14 @@ def findings(faults: Iterable[Fault], told: Callable[[str], None] = lambda line:
         with ear.listening(bound.name):
             sound = graph(bound)
         for fault in mine:
+            one = found[fault.id]
+            if one.told:
+                continue  # once told is told
+            if not ear.asked[fault.id]:
+                found[fault.id] = one._replace(unasked=(*one.unasked, bound.name))
+                continue
             path = _told_by(fault, bound, sound) if ear.differs[fault.id] else None
-            found[fault.id] = found[fault.id].with_path(bound.name, path)
+            found[fault.id] = one.with_path(bound.name, path)
         told(f"{bound.name}: {len(sound.moves):,} states")
     return found
 

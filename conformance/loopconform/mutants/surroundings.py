@@ -10,8 +10,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from loopspec import scheduler
+from loopspec.creation import holds_reservation
 from loopspec.driver import status
+from loopspec.kernel.machine import Answer, Effect
 from loopspec.profile import Law, Profile, law
+from loopspec.registry import Kind, entries, is_free
+from loopspec.transaction import Creation, is_gone, member
 from loopspec.worlds import creation_world, driver_world
 from loopspec.worlds.creation_world import Choices, CreationWorld
 from loopspec.worlds.scheduler_world import Freedom, Scene, Scheduling
@@ -33,20 +37,18 @@ class Bound(NamedTuple):
 
 
 UNGATED = ("tick", "gap")
-"""Await points without a gate: how long they take is an implementation's own, so nobody acts there."""
+"""Await points without a gate: how long they take is an implementation's own, so nobody sees them. What is done there
+looks as if it were done before or behind them."""
 
 
 class GatedDriver(World[Any]):
-    """A driver whose surroundings act where a gate holds it, in a dispatch, or at rest."""
+    """A driver whose surroundings act at any time, and know of a time by its gates and dispatches only."""
 
     def moves(self, node: Any) -> Iterator[tuple[Label, Any]]:
-        """Where the driver only lets others run, nothing is done but that it goes on."""
+        """Every move; the first header of a driver is written, as the harness finds it to be another."""
         config = node.config
-        passes = not config.stack and any(point[0] in UNGATED for point, _ in config.parked)
         moves: Iterator[tuple[Label, Any]] = super().moves(node)
         for label, after in moves:
-            if passes and label[0] != "answer":
-                continue
             if (
                 label[0] == "answer"
                 and label[1] == ("prepare",)
@@ -61,8 +63,9 @@ class GatedDriver(World[Any]):
 
 
 def _driver_seen(node: Any, label: Label) -> Seen:
+    """What a driver changes in silence shows in what is possible later."""
     hidden = (label[0] == "park" and label[1] in UNGATED) or (label[0] == "answer" and label[1][0] in UNGATED)
-    return None if hidden else label
+    return None if hidden or label[0] == "note" else label
 
 
 def _driver_reads(node: Any) -> Hashable:
@@ -122,6 +125,19 @@ class GatedScheduling(Scheduling):
             if after is not None and is_aborted and label[:2] == ("answer", "body") and label[3] == "failure":
                 # A success that comes late is an aborted result: the scheduler hears of a failure.
                 yield (*label[:3], "late success"), _kept(after, label[2], ABORTED)
+        yield from self._unentered(calls)
+
+    def _unentered(self, calls: Calls) -> Iterator[tuple[Label, Any]]:
+        """T-304  Under an abort the pipeline begins no body: such a dispatch ends."""
+        config = calls.config
+        points = [point for point, _ in config.parked]
+        if config.stack or not config.core.aborted or any(map(scheduler.is_question, points)):
+            return
+        for index, point in enumerate(points):
+            if point[0] == "body" and point[1] not in calls.scene.reached:
+                scene = calls.scene._replace(config=self.machine.resume(config, ("barred",), index))
+                after = _kept(calls._replace(scene=scene), point[1], BEFORE_DISPATCH)
+                yield ("answer", "body", point[1], "barred"), after
 
     def _answered(self, after: Calls, before: Calls, label: Label, is_aborted: bool) -> Calls | None:
         name = label[1]
@@ -210,32 +226,99 @@ def _scheduler_reads(calls: Any) -> Hashable:
     )
 
 
+class Lives(NamedTuple):
+    """A state of creation, and why promises of creates were rejected so far: they are told some time after."""
+
+    node: Any
+    rejected: frozenset[Label] = frozenset()
+
+    @property
+    def config(self) -> Any:
+        """The configuration of the machine."""
+        return self.node.config
+
+
 class SmallCreation(CreationWorld):
     """The world of creation, small step by small step."""
 
-    def moves(self, node: Any) -> Iterator[tuple[Label, Any]]:
-        """Every small move; in a dispatch that no listener of the protocol hears, nobody calls."""
-        stack = node.config.stack
-        is_unheard = bool(stack) and stack[-1].frame[0] in UNHEARD
-        for label, after in self.small_moves(node):
-            if not is_unheard or label[0] != "call":
-                yield label, after
+    def initial(self) -> Iterator[Any]:
+        """Nobody lives."""
+        yield from (Lives(node) for node in super().initial())
 
+    def moves(self, lives: Any) -> Iterator[tuple[Label, Any]]:
+        """Every small move of the protocol's making.
+
+        In a dispatch that no listener of the protocol hears nobody calls; no listener throws; and the storage hands out
+        no session that is live (C-RES-6), or whose resume is open (C-RES-7).
+        """
+        core, stack = lives.config.core, lives.config.stack
+        is_unheard = bool(stack) and (stack[-1].frame[0] in UNHEARD or stack[-1].frame == AFTER_A_RUN)
+        for label, after in self.small_moves(lives.node):
+            if label[0] == "call" and (is_unheard or _is_in_vain(core, label)):
+                continue
+            if label[0] == "answer" and not self._comes(core, *label[1:]):
+                continue
+            told = {label[2:]} if _is_late_rejection(lives, label) else set()
+            yield label, Lives(after, lives.rejected | told)
+
+    def _comes(self, core: Creation, point: Effect, answer: Answer) -> bool:
+        """Whether an answer can come like this."""
+        if point[0] == "load" and answer[0] != "deactivated":
+            id = member(core, point[1]).id
+            is_there = answer[0] == "loaded" and not is_free(core, "session", id)
+            return not is_there and not holds_reservation(core, point[1], id)
+        return bool(point[0] != "agent/created" or answer[0] != "throws")
+
+
+def _is_in_vain(core: Creation, label: Label) -> bool:
+    """A child is asked of an agent that is gone and not forgotten: that lasts a tick, which no gate holds."""
+    return label[1] in VERBS and label[4][0] == "agent" and is_gone(core, label[4][1])
+
+
+VERBS = ("create", "create_now", "resume")
+KINDS: tuple[Kind, ...] = ("agent", "session")
 
 UNHEARD = ("minted", "await_setup", "committed", "ghost_ran")
 """Frames behind the dispatches that only the loop itself hears."""
+AFTER_A_RUN = ("ran", ("answer", None))
+"""The frame behind the machine's report of a run: the status that people hear is the driver's, before or after."""
 
-HIDDEN_CREATION = ("commit",)
-"""A setup of the protocol answers no composition: there is nothing to commit."""
+SHOWN_CREATION: dict[str, tuple[str, ...]] = {
+    "notify": (
+        "session/created", "session/disposed", "agent/created", "agent/session-start", "agent/disposed",
+        "session/event", "setup", "running", "ghost",
+    ),
+    "note": ("resolve", "reject", "unwind", "unloaded", "hang"),
+    "park": ("load", "agent/created"),
+    "answer": ("setup", "load"),
+}  # fmt: skip
+"""What an adapter can tell, by verb: live events, hooks at gates and those that are let go, promises. Every call and
+its end is seen besides, the end of a run among them. What a registry holds is read at rest (`_creation_reads`); what a
+step changed inside shows in what is possible later."""
+
+
+def _is_late_rejection(lives: Any, label: Label) -> bool:
+    """C-RBK-2  A create that has been rolled back rejects."""
+    return bool(label[:2] == ("leave", "reject") and lives.config.stack[-1].frame[0] == "reject")
 
 
 def _creation_seen(node: Any, label: Label) -> Seen:
-    return None if label[:2] in [("notify", name) for name in HIDDEN_CREATION] else label
+    verb, what = label[:2]
+    if _is_late_rejection(node, label):
+        return None
+    if label[:2] == ("notify", "cancel"):
+        return label if member(node.config.core, label[2]).driver != "absent" else None  # else nobody is cancelled
+    if verb in SHOWN_CREATION:
+        name = what[0] if verb == "answer" else what
+        is_own_doing = verb == "answer" and label[2] == ("deactivated",)
+        return label if name in SHOWN_CREATION[verb] and not is_own_doing else None
+    return label
 
 
 def _creation_reads(node: Any) -> Hashable:
-    core = node.config.core
-    return tuple(sorted((e.id, e.object) for e in core.agents)), tuple(sorted((e.id, e.object) for e in core.sessions))
+    """What the registries hold, and which promises of creates have been rejected, for what reason."""
+    held = [tuple(sorted((entry.id, entry.object) for entry in entries(node.config.core, kind))) for kind in KINDS]
+    return *held, node.rejected
 
 
 def _creation(profile: Profile, choices: dict[str, Any], budgets: dict[str, int]) -> SmallCreation:
@@ -259,7 +342,7 @@ DRIVER: dict[str, dict[str, int]] = {
 }
 CREATION: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "one": (
-        {"verbs": ("create", "create_now")},
+        {"verbs": ("create", "create_now"), "flaws": ("", "aborted"), "requests": ("dispose",)},
         {"depth": 1, "creates": 1, "ids": 1, "callers": 1, "aborts": 1, "disposals": 1, "appends": 1, "inner": 1},
     ),
     "woken": (
@@ -274,9 +357,13 @@ CREATION: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
         {"verbs": ("create", "resume"), "requests": ("dispose",), "setups": ("settles",), "fibers": ()},
         {"depth": 1, "creates": 2, "ids": 1, "callers": 1, "aborts": 1, "disposals": 1},
     ),
+    "waiting": (
+        {"fibers": ("agents",), "requests": ("dispose",), "setups": ("settles",)},
+        {"depth": 0, "creates": 1, "ids": 1, "callers": 1, "disposals": 1, "unloads": 1, "wakes": 1, "waits": 1},
+    ),
     "family": (
         {"owners": ("caller", "agent"), "requests": ("dispose",), "setups": ("settles",)},
-        {"depth": 1, "creates": 2, "ids": 2, "callers": 1, "disposals": 1, "unloads": 1},
+        {"depth": 0, "creates": 2, "ids": 2, "callers": 1, "disposals": 1, "unloads": 1},
     ),
 }
 """Choices and budgets: nobody's listener throws, nobody registers objects of his own."""

@@ -294,8 +294,9 @@ class Transactions:
         self.engine.call("unload", fiber)
 
     def _owner(self, context: Context) -> Owner:
-        if context.agent is not None and context.active:
-            return ("agent", context.agent.lifecycle.number)
+        agent = context.agent
+        if agent is not None and (context.active or context is agent.ctx):
+            return ("agent", agent.lifecycle.number)
         known = self._fibers.get(context)
         if known is None:
             if not context.active:
@@ -317,11 +318,18 @@ class Transactions:
         label = f"agentLoop.lifecycle({item.name})"
         owner = item.order.owner
 
-        # At the end of a fiber it is the machine that says who is waited for (N-2); a scope unwinds in order (C-OWN-3).
+        # At its owner's end it is the machine that says who is asked and waited for (N-2); a scope waits in its order.
         def end() -> Promise[None] | None:
-            return self._release(item) if owner.active or owner.agent is not None else None
+            if owner.active or (owner.agent is not None and owner is not owner.agent.ctx):
+                return self._release(item)
+            return item.ended if self._is_awaited(item) else None
 
         item.owner_effect = owner.effect(end, label)
+
+    def _is_awaited(self, item: Transaction) -> bool:
+        """The scope of its owner unwinds, and waits for it (C-OWN-3)."""
+        points = [point for point, _ in self.engine.interpreter.config.parked]
+        return any(point[0] == "scope" and item.number in point[2] for point in points)
 
     def _load(self, number: int) -> None:
         item = self.of(number)
@@ -460,7 +468,6 @@ class Transactions:
 
     def _resolve(self, number: int) -> None:
         item = self.of(number)
-        self._unhook(item)
         item.public.resolve(AgentHandle(self, item))
 
     def _reject(self, number: int, why: str) -> None:
@@ -517,7 +524,6 @@ class Transactions:
 
     def _deactivate(self, number: int, why: str) -> None:
         item = self.of(number)
-        self._unhook(item)
         if item.loading is not None:
             item.loading.cancel()
         self.engine.settled()
@@ -535,13 +541,16 @@ class Transactions:
         if name == "live":
             return ("teardown",)
         if name == "drain":
-            agent = self.of(point[1]).agent
-            return ("done",) if agent is None or agent.at_rest else None
+            return ("done",) if self._is_free(self.of(point[1]).agent) else None
         if name == "scope":
             return ("done",) if self.of(point[1]).unwound else None
         if name == "boundaries":
             return ("done",) if self.initiators.drained else None
         return ("done",)
+
+    def _is_free(self, agent: Agent | None) -> bool:
+        """No job and no waiting operation keeps the agent busy (L-IDLE-1). Of its runs the machine knows itself."""
+        return agent is None or agent.at_rest or agent.status == "running"
 
     def answered(self, point: Point) -> None:
         """An await point is about to be answered: a drained agent does nothing any more (INV-15)."""
