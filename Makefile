@@ -4,6 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
+# What one program of a run has compiled, the next one loads: the tests start hundreds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: conform conform-dsh races-100 findings kills test lint interop bench soak explore-deep explore-pins logs-deep tla tla-deep tla-record documents clean
 
 $(READY): pyproject.toml
@@ -17,7 +20,7 @@ conform: $(READY)      ## the main job: the suite on the reference harness, and 
 	$(BIN)/loopspec check tests/logs/upstream-rc8 --expect tests/logs/upstream-rc8/expected.yaml
 
 test: $(READY) lint    ## lint, types and the whole test suite
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -50,7 +53,7 @@ explore-deep: $(READY) ## the deep bounds: minutes and more than a gigabyte each
 
 explore-pins: $(READY) ## the pinned bounds that are too long for every test run: minutes each
 	LOOPSPEC_LONG=1 $(BIN)/python -m pytest tests/spec/test_driver_pins.py tests/spec/test_creation_symmetry.py \
-	  tests/tla/test_models.py::test_the_vocabulary_is_that_of_the_machines -n 2 --timeout 1200
+	  tests/tla/test_models.py::test_the_vocabulary_is_that_of_the_machines -n 2 --dist worksteal --timeout 1200
 
 logs-deep: $(READY)    ## 2,000 generated logs, and as many with one fault: docs/SEEDED-FAULTS.md; half an hour of one core
 	$(BIN)/python -m tests.logs.deep

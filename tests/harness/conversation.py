@@ -147,7 +147,8 @@ class Conversation:
     def _line(self, line: str) -> None:
         self.trace.append(line)
         for reaction in list(self._reactions):
-            if line.startswith(reaction[0]):
+            # a reaction before it may have caused such a line itself, which this one has answered
+            if line.startswith(reaction[0]) and reaction in self._reactions:
                 self._reactions.remove(reaction)
                 for act in reaction[1]:
                     act()
