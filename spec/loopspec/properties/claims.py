@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from loopspec.kernel.claims import Answer, Invariant, Sometimes, SometimesStep, Step
 from loopspec.profile import Law
@@ -41,6 +41,41 @@ class Promise:
     """The verbs of the moves that it is about; all, if empty."""
     needs: tuple[str, ...] = ()
     """Budgets without which it cannot be broken."""
+
+
+J = TypeVar("J", bound=Callable[..., Answer])
+
+
+class Promises(list[Promise]):
+    """The promises of one machine, in order; `promise` enters the judge below it."""
+
+    def promise(
+        self,
+        name: str,
+        sentence: str,
+        on: str = "",
+        broken: Callable[[Law], str] = lambda law: "",
+        of_nodes: bool = False,
+        needs: tuple[str, ...] = (),
+    ) -> Callable[[J], J]:
+        """Enter a judge under its name: of moves with one of the verbs `on` (all, if empty), or `of_nodes`."""
+
+        def enter(judge: J) -> J:
+            move, node = (None, judge) if of_nodes else (judge, None)
+            self.append(Promise(name, sentence, move, node, broken, frozenset(on.split()), needs))
+            return judge
+
+        return enter
+
+
+def is_written(label: Label, *records: str) -> bool:
+    """The label writes one of these records."""
+    return bool(label[0] == "append" and label[1] in records)
+
+
+def is_told(label: Label, event: str) -> bool:
+    """The label publishes such an event."""
+    return bool(label[0] == "notify" and label[1] == event)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from loopspec.kernel.claims import Answer
 from loopspec.profile import Law
-from loopspec.properties.claims import Label, MoveJudge, Promise, Witness
+from loopspec.properties.claims import Label, Promises, Witness, is_written
 
 
 class Seen(NamedTuple):
@@ -64,18 +64,9 @@ def watch(seen: Seen, label: Label) -> Seen:
     return seen
 
 
-PROMISES: list[Promise] = []
+PROMISES = Promises()
+promise = PROMISES.promise
 WITNESSES: list[Witness] = []
-
-
-def promise(name: str, sentence: str) -> Callable[[MoveJudge], MoveJudge]:
-    """Enter a judge of moves under its name."""
-
-    def enter(judge: MoveJudge) -> MoveJudge:
-        PROMISES.append(Promise(name, sentence, judge))
-        return judge
-
-    return enter
 
 
 def witness(name: str, judge: Callable[[Seen, Label], bool], *needs: str, **more: Any) -> None:
@@ -85,11 +76,6 @@ def witness(name: str, judge: Callable[[Seen, Label], bool], *needs: str, **more
         return bool(judge(before, label))
 
     WITNESSES.append(Witness(name, name.capitalize() + ".", found, needs=needs, **more))
-
-
-def is_written(label: Label, *records: str) -> bool:
-    """The label writes one of these records."""
-    return bool(label[0] == "append" and label[1] in records)
 
 
 # --- promises ------------------------------------------------------------------------------------------------
