@@ -198,6 +198,9 @@ def test_smoke_and_validate() -> None:
 def test_several_traces_are_a_failure_unless_the_program_lets_two_tasks_race() -> None:
     races = {case.id: case for case in load_cases([RACES])}
     assert lets_tasks_race(races["races/lr-070"])
+    assert lets_tasks_race(races["races/parallel-calls"])
+    assert not lets_tasks_race(races["races/lr-147"]), "its bodies stand at gates"
+    assert not lets_tasks_race(races["races/exclusive-calls"])
     assert not lets_tasks_race(races["races/lr-001"])
     steady = Repeated("races/x", "seed", {"PASS": 3}, traces=1)
     assert exit_code([steady], any_trace=False) == 0

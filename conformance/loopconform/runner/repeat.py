@@ -1,11 +1,11 @@
 """The same cases again and again: every repetition must pass, and show the same.
 
 Two traces are the same when in every settle window the order of what happened to each agent is the same, and the same
-hooks arrived and the same promises settled, in whatever order. Ids that an implementation mints are renamed. A trace is
-judged when it is seen for the first time.
+hooks arrived and the same promises settled, in whatever order. Ids that an implementation mints are renamed, its times
+left out. A trace is judged when it is seen for the first time.
 
-A program may let two tasks race: what a reaction *queues* runs beside the loop, and which of them goes first is
-nobody's promise. Such a case may show several traces, each of them lawful.
+A program may let two tasks race: what a reaction *queues* runs beside the loop, and so do the bodies of parallel calls
+that no gate holds. Which of them goes first is nobody's promise: such a case may show several traces, each lawful.
 """
 
 from __future__ import annotations
@@ -50,8 +50,19 @@ class Repeated(NamedTuple):
 
 
 def lets_tasks_race(case: Case) -> bool:
-    """Does the program queue a task beside the loop?"""
-    return any(isinstance(request, React) and request.queued for request in case.program)
+    """Does the program queue a task beside the loop, or make parallel calls whose bodies nobody holds?"""
+    if any(isinstance(request, React) and request.queued for request in case.program):
+        return True
+    parallel = {tool.name for tool in case.opening.tools if tool.parallel}
+    calls = [block.get("name") for block in map(_planned_call, case.program) if block]
+    return len(parallel & set(calls)) > 0 and len(calls) > 1 and all(one.gate != "tool" for one in case.opening.hold)
+
+
+def _planned_call(request: Any) -> dict[str, Any]:
+    """The call that a planned chunk ends with; empty when it is none."""
+    chunk = getattr(getattr(request, "outcome", None), "chunk", None) or {}
+    block = chunk.get("block", {})
+    return dict(block) if chunk.get("type") == "block-end" and block.get("type") == "tool-call" else {}
 
 
 def trace_of(transcript: Iterable[Message]) -> Trace:
@@ -85,7 +96,7 @@ def _sorted(body: dict[str, Any]) -> dict[str, Any]:
 
 def _renamed(value: Any, names: dict[str, str], key: str = "") -> Any:
     if isinstance(value, dict):
-        return {name: _renamed(item, names, name) for name, item in value.items()}
+        return {name: _renamed(item, names, name) for name, item in value.items() if name != "time"}
     if isinstance(value, list):
         return [_renamed(item, names) for item in value]
     if key == "id" and isinstance(value, str) and len(value) == MINTED:

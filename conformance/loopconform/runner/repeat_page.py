@@ -13,11 +13,13 @@ HEAD = """# The same case again and again
 Written by `loopspec conform repeat --page`; `make races-100` writes all rows. Each case is played so many times, and
 every repetition is judged. Two traces are the same when in every settle window the order of what happened to each agent
 is the same, and the same hooks arrived and the same promises settled. Several traces are a failure, unless the program
-itself queues a task beside the loop: which of the two goes first is nobody's promise, and each trace must be lawful.
+itself lets two tasks race (a task that is queued beside the loop, bodies of parallel calls that no gate holds): which
+of them goes first is nobody's promise, and each trace must be lawful.
 
 | adapter | law | cases | times | passed | one trace | several lawful traces |
 |---|---|---:|---:|---:|---:|---|
 """
+RULE = HEAD.splitlines()[-1]
 
 
 class Row(NamedTuple):
@@ -43,8 +45,9 @@ class Row(NamedTuple):
 
 def put(page: Path, row: Row) -> None:
     """Write a row into the page, in the place of the one that began alike."""
-    text = page.read_text(encoding="utf-8") if page.exists() else HEAD
-    kept = [line for line in text.removeprefix(HEAD).splitlines() if line and not line.startswith(row.key)]
+    lines = page.read_text(encoding="utf-8").splitlines() if page.exists() else []
+    rows = [line for line in lines[lines.index(RULE) + 1 :] if line] if RULE in lines else []
+    kept = [line for line in rows if not line.startswith(row.key)]
     page.write_text(HEAD + "\n".join(sorted([*kept, str(row)])) + "\n", encoding="utf-8")
 
 
@@ -63,5 +66,5 @@ def summary(found: Sequence[Repeated], times: int) -> str:
     passed = sum(one.verdicts.get("PASS", 0) for one in found)
     text = f"{passed} of {len(found) * times} repetitions passed; {single} of {len(found)} cases with one trace"
     racing = sum(one.traces > 1 and one.is_steady for one in found)
-    beside = "with several lawful ones: they queue a task beside the loop, and its turn is open"
+    beside = "with several lawful ones: they let two tasks race"
     return f"{text}\n{racing} {beside}" if racing else text
