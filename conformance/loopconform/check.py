@@ -214,14 +214,11 @@ def _feed(judge: Judge, items: Iterable[ReadRow | Damage], notes: _Notes, option
             found = judge.event(value, line, frame, offset)
             if found:
                 notes.add(found)
-            if acceptance is not None:
-                # A log that breaks a rule of its rows is no record of a run: that finding says it better.
-                if notes.broken or not judge.certain:
-                    acceptance = None
-                else:
-                    found = acceptance.event(value, line)
-                    if found:
-                        notes.add(found)
+            # A log that breaks a rule of its rows is no record of a run: that finding says it better.
+            if acceptance is not None and not notes.broken and judge.certain:
+                found = acceptance.event(value, line)
+                if found:
+                    notes.add(found)
     if header is not None:
         notes.add(judge.finish())
         if acceptance is not None and not notes.broken and judge.certain:

@@ -129,10 +129,20 @@ class Acceptance:
             text = f"{refusal.row_described(row).capitalize()} cannot stand here: {problem}."
             return (_violation(REFUSED, line, index, text),)
         if seen[0] == "splice":
+            self._spliced = True
             self._note_insertions(row, line, index)
         self._last = (line, index)
-        if self._goes_on(seen):
-            return ()
+        if seen[0] != "session/end-seed" and (not self._closing or self._closing == "step"):
+            # The set is known, and nothing is being closed: what `_advance` does, in short.
+            before, machine = self._state, self._machine
+            after = machine.table.get((before, seen), machine.empty)
+            if after != machine.empty:
+                self._history.append(seen)
+                self._state = after
+                self._streaming = after == before and seen == _DELTA
+                if self._closing or seen[0] in _CLOSERS:
+                    self._closing = _closed(self._closing, seen, True)
+                return ()
         try:
             if seen[0] == "session/end-seed":
                 return self._reopened(line, index, seen)
@@ -140,23 +150,6 @@ class Acceptance:
         except Undecided as bound:
             self.done = True
             return (_violation(BOUND, line, index, f"From this row on the loop is not followed: {bound}."),)
-
-    def _goes_on(self, seen: Observation) -> bool:
-        """Follow a row whose set is known, while nothing is being closed: what `_advance` does with it, in short."""
-        before, machine = self._state, self._machine
-        after = machine.table.get((before, seen))
-        if after is None or after == machine.empty or (self._closing and self._closing != "step"):
-            return False
-        what = seen[0]
-        if what == "session/end-seed":
-            return False
-        self._history.append(seen)
-        self._state = after
-        self._streaming = after == before and seen == _DELTA
-        self._spliced = self._spliced or what == "splice"
-        if self._closing or what in _CLOSERS:
-            self._closing = _closed(self._closing, seen, True)
-        return True
 
     def _note_insertions(self, row: dict[str, Any], line: int, index: int) -> None:
         if not (self._course.lists["next-turn"] or self._course.lists["next-step"]):
@@ -174,15 +167,11 @@ class Acceptance:
         machine = self._machine
         if before != machine.empty:
             self._history.append(seen)
-            after = machine.table.get((before, seen))
-            if after is None:
-                after = machine.next(before, seen)
+            after = machine.next(before, seen)
             if after == machine.empty:  # remembered or not: what a search found nothing for, a deeper one may explain
                 after = self._deeper()
             self._state = after
             self._streaming = after == before and seen == _DELTA and after != machine.empty
-        if seen[0] == "splice":
-            self._spliced = True
         if self._closing == "seed":
             if self._spliced:
                 return self._refused()

@@ -167,7 +167,9 @@ def _take_assistant(log: Log, row: Row) -> None:
         log.interrupted_messages.append(Pledge("interrupted", row))
     log.calls = {}
     for block in row.content:
-        if record(block).get("type") == "tool-call" and type(block.get("id")) is str and block["id"] not in log.calls:
+        if type(block) is not dict or block.get("type") != "tool-call":
+            continue
+        if type(block.get("id")) is str and block["id"] not in log.calls:
             log.calls[block["id"]] = Call(block, len(log.calls))
     log.unanswered = len(log.calls)
     log.last_result_order = -1
@@ -184,13 +186,14 @@ def _take_call(log: Log, row: Row) -> None:
 def _take_result(log: Log, row: Row) -> None:
     if not row.appends:
         return
-    call = log.calls.get(result_call_id(row) or "")
+    call_id = result_call_id(row)
+    call = log.calls.get(call_id or "")
     if call is not None and call.result is None:
         call.result = row.index
         log.unanswered -= 1
         log.last_result_order = max(log.last_result_order, call.order)
     if error_code(row) == "ABORTED_BEFORE_DISPATCH":
-        log.skipped_calls.append(Pledge(result_call_id(row), row))
+        log.skipped_calls.append(Pledge(call_id, row))
         log.skipped_in_step = True
 
 

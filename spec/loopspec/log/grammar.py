@@ -177,11 +177,16 @@ class Judge:
             kind = raw.get("type")
             way = self._ways.get(kind) if type(kind) is str else None
             if way is not None:
-                log.flush()
+                if log.run_key is not None:
+                    log.flush()
                 ordinary = lanes.ordinary(log, way, raw, line, frame, offset)
                 if ordinary is not None:
-                    return self._taken(ordinary, _asked(way.asked, log, ordinary) if way.asked else ())
-            elif lanes.delta(log, raw):
+                    found = _asked(way.asked, log, ordinary) if way.asked else ()
+                    advance(log, ordinary)
+                    self._rows += 1
+                    self._lines.append((ordinary.index, line, ordinary.type))
+                    return found
+            elif kind == "assistant/chunk" and lanes.delta(log, raw, line):
                 self._rows += 1
                 return ()
             else:
@@ -207,12 +212,9 @@ class Judge:
             self._break = _Break(log, line, f"The seq at line {line} is wrong", row, misplaced[0])
             self._break.follow(self._table, raw, line)
             return ()
-        return self._taken(row, found)
-
-    def _taken(self, row: Row, found: tuple[Violation, ...]) -> tuple[Violation, ...]:
-        advance(self._log, row)
+        advance(log, row)
         self._rows += 1
-        self._lines.append((row.index, row.line, row.type))
+        self._lines.append((row.index, line, row.type))
         return found
 
     def lost_row(self, line: int, *, undecided: bool = False) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from loopspec.log.fold import hear
-from loopspec.log.looking import attempt_grammar, look, stream_time
+from loopspec.log.looking import attempt_grammar, stream_time
 from loopspec.log.packed import PACKED_TYPES
 from loopspec.log.plain import CHECKS, IMPLIED, Check
 from loopspec.log.rule import Rule
@@ -225,7 +225,7 @@ def _nothing_joined(log: Log, row: Row) -> bool:
     late, began = log.last_surface_in_step, stream_time(row)
     return (
         "sourceEventSeqs" not in row.raw  # S-LNT-31
-        and (late is None or began is None or (type(late.value) is int and late.value <= began))  # S-LNT-61
+        and (late is None or began is None or (type(late[2]) is int and late[2] <= began))  # S-LNT-61
     )
 
 
@@ -279,27 +279,32 @@ def ways(table: Mapping[str, Collection[Rule]], version: int) -> Mapping[str, Wa
 
 def ordinary(log: Log, way: Way, raw: dict[str, Any], line: int, frame: int = 0, offset: int = 0) -> Row | None:
     """The row, looked at, when it is ordinary; None when it is to be asked everything."""
-    seq, time, data, size = raw.get("seq"), raw.get("time"), raw.get("data"), len(raw)
+    size = len(raw)
+    try:
+        seq, time, data = raw["seq"], raw["time"], raw["data"]
+        if way.joins:
+            if raw["surfaceOp"] != "append" or not (size == 5 or (size == 6 and "sourceEventSeqs" in raw)):
+                return None
+        elif size != 4:  # S-LNT-20, S-LNT-22, S-LNT-24
+            return None
+        if type(data) is not dict or not way.plain(data):  # S-LNT-21
+            return None
+    except KeyError:
+        return None
     if (
         type(seq) is not int
         or seq != log.index  # S-LNT-17
         or type(time) is not int
         or not (log.time or 0) <= time <= SAFE_INTEGER  # S-LNT-18, S-LNT-19
-        or type(data) is not dict
         or log.interrupted_end is not None  # S-LNT-55
         or log.prune is not None  # S-LNT-100
     ):
         return None
-    if way.joins:
-        if raw.get("surfaceOp") != "append" or not (size == 5 or (size == 6 and "sourceEventSeqs" in raw)):
-            return None
-    elif size != 4:  # S-LNT-20, S-LNT-22, S-LNT-24
-        return None
-    if not way.plain(data):  # S-LNT-21
-        return None
     row = Row(raw, line, log.index, frame, offset)
+    row.plain = True
     if way.joins:
-        look(log, row)
+        row.message = message = data if row.type == "user/message" else data["message"]
+        row.content = message["content"]
     return row if way.lawful(log, row) else None
 
 
@@ -337,58 +342,50 @@ def sound_run(raw: dict[str, Any]) -> int:
     return len(members) if total <= SAFE_INTEGER else 0
 
 
-def delta(log: Log, raw: dict[str, Any]) -> bool:
+def delta(log: Log, raw: dict[str, Any], line: int) -> bool:
     """A single delta that goes on in an open block of the attempt at hand; if so, it is folded right here."""
-    if len(raw) != 4 or raw.get("type") != "assistant/chunk" or raw.get("seq") != log.index or log.run_at is None:
+    if log.run_at is None:
         return False
-    data, time = raw.get("data"), raw.get("time")
+    key: tuple[Any, ...]
+    try:
+        data = raw["data"]
+        chunk = data["chunk"]
+        kind = chunk["type"]
+        if kind == "text-delta" or kind == "reasoning-delta":
+            words, key = chunk["text"], (kind, chunk["index"], None, None)
+            exact = len(chunk) == 3
+        elif kind == "tool-call-delta":
+            words, key = chunk["argumentsDelta"], (kind, chunk["index"], chunk["id"], chunk.get("name"))
+            exact = type(key[2]) is str and (len(chunk) == 4 or (len(chunk) == 5 and type(key[3]) is str))
+        else:
+            return False
+        seq, time, turn, step = raw["seq"], raw["time"], data["turn"], data["step"]
+    except (KeyError, TypeError):
+        return False
     if (
-        type(data) is not dict
+        not exact
+        or len(raw) != 4
         or len(data) != 3
-        or type(time) is not int
-        or time < (log.time or 0)
-        or time > SAFE_INTEGER
-    ):
-        return False
-    chunk = data.get("chunk")
-    if type(chunk) is not dict or data.get("turn") != log.turn or data.get("step") != log.step:
-        return False
-    kind = chunk.get("type")
-    at = chunk.get("index")
-    if kind == "tool-call-delta":
-        words = chunk.get("argumentsDelta")
-        key = (kind, at, chunk.get("id"), chunk.get("name"))
-        if (
-            len(chunk) != (5 if "name" in chunk else 4)
-            or type(key[2]) is not str
-            or type(key[3]) not in (str, type(None))
-        ):
-            return False
-        if key[3] is None and "name" in chunk:
-            return False
-    elif kind == "text-delta" or kind == "reasoning-delta":
-        words = chunk.get("text")
-        key = (kind, at, None, None)
-        if len(chunk) != 3:
-            return False
-    else:
-        return False
-    if (
-        type(at) is not int
         or type(words) is not str
-        or type(raw["seq"]) is not int
-        or type(data.get("turn")) is not int
-        or type(data.get("step")) is not int
+        or type(seq) is not int
+        or seq != log.index
+        or type(time) is not int
+        or not (log.time or 0) <= time <= SAFE_INTEGER
+        or type(turn) is not int
+        or turn != log.turn
+        or type(step) is not int
+        or step != log.step
     ):
         return False
-    if key != log.run_key:
-        if not _opens_run(log, kind, at):
+    if key != log.run_key or type(key[1]) is not int:
+        if type(key[1]) is not int or not _opens_run(log, kind, key[1]):
             return False
         log.flush()
         log.run_key = key
     log.run_words.append(words)
     log.index += 1
     log.time = time
+    log.line = line
     return True
 
 
@@ -405,7 +402,10 @@ def chunk(log: Log, raw: dict[str, Any], line: int) -> bool:
         return False
     if kind == "assistant/chunk":
         seq, time, count = raw.get("seq"), raw.get("time"), 1
-        if type(seq) is not int or seq != log.index or not _CHUNK(data):
+        try:
+            if type(seq) is not int or seq != log.index or not _CHUNK(data):
+                return False
+        except KeyError:
             return False
         body = data["chunk"]
         kind = body["type"]

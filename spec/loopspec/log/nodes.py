@@ -10,46 +10,33 @@ from typing import Any
 
 from loopspec import surface as surfaces
 from loopspec.log.looking import call_ids, result_call_id
-from loopspec.log.state import Log, Node, Pledge, Row, items
+from loopspec.log.state import Log, Node, PlainResult, Row, items
 from loopspec.values import Record
 
 
 def join(log: Log, row: Row) -> None:
+    """Take a row that joins the surface."""
     if row.appends:
-        node = _node(row)
-        log.nodes[row.index] = node
+        node = log.nodes[row.index] = _node(row)
         message_id = row.message.get("id")
         if type(message_id) is str:
             log.message_ids.setdefault(message_id, row.index)
         if node.kind == "tool/result" and log.anchor is not None and log.anchor in log.nodes:
             node.anchor = log.anchor
             log.nodes[log.anchor].results.add(row.index)
+        log.appended.append((row.index, *_framed(log, row)))
     else:
         shadowed = log.shadowed(row)
         if shadowed is None:
             return
         _replace(log, row, shadowed)
-    _move_surface(log, row)
+        kind, data = _framed(log, row)
+        log.surface = surfaces.advance(log.surface, {"type": kind, "surfaceOp": row.op, "data": data}, row.index)
     if log.format == 4 and log.step is not None:
-        log.last_surface_in_step = Pledge("surface", row, row.time)
+        log.last_surface_in_step = (row.line, row.index, row.time)
     bracket = log.bracket
     if bracket is not None and bracket.summaries and row.type == "user/message" and not row.appends:
         bracket.checkpoint = True
-
-
-def _move_surface(log: Log, row: Row) -> None:
-    operation = "append" if row.appends else row.op
-    try:
-        data = _framed(log, row)
-        kind = row.type
-    except (KeyError, TypeError, AttributeError):
-        # A node without the shape of its type still takes its place, so that later rows are judged rightly.
-        data, kind = _HOLLOW, "assistant/message"
-    event = {"type": kind, "surfaceOp": operation, "data": data}
-    if row.appends:
-        log.appended.append((row.index, event))
-    else:
-        log.surface = surfaces.advance(log.surface, event, row.index)
 
 
 def offload(log: Log, row: Row) -> None:
@@ -60,24 +47,34 @@ def offload(log: Log, row: Row) -> None:
 
 
 _HOLLOW: Record = {"message": {"content": []}}
+_WORDS: Record = {"content": []}
 _IMAGE: Record = {"type": "image"}
 
 
-def _framed(log: Log, row: Row) -> Record:
-    """All that the surface rules ask of a node later, in bounded memory: no texts.
+def _framed(log: Log, row: Row) -> tuple[str, Record | PlainResult]:
+    """All that the surface rules ask of a node later, in bounded memory: its type, and its data without texts.
 
     A rewrite leaves everything of a result but its content alone (S-SUR-6), and images are offloaded from user
-    messages and results by their place (S-SUR-15).
+    messages and results by their place (S-SUR-15). A node without the shape of its type still takes its place, so that
+    later rows are judged rightly.
     """
-    if row.type == "user/message":
-        return {"content": _images(row.content)}
-    if row.type != "tool/result":
-        return _HOLLOW
-    if log.format == 4:
-        content = _images(row.content)
-    else:
-        content = [{**block, "content": _images(items(block["content"]))} for block in row.content]
-    return {**row.data, "message": {**row.message, "content": content}}
+    try:
+        if row.type == "user/message":
+            return row.type, _WORDS if row.plain else {"content": _images(row.content)}
+        if row.type != "tool/result":
+            return row.type, _HOLLOW
+        message = row.message
+        if row.plain and row.appends:
+            answer = message if log.format == 4 else row.content[0]
+            call_id = message["source"]["callId"]
+            return row.type, PlainResult(log.format, row.turn, row.step, message["id"], call_id, answer["isError"])
+        if log.format == 4:
+            content = _images(row.content)
+        else:
+            content = [{**block, "content": _images(items(block["content"]))} for block in row.content]
+        return row.type, {**row.data, "message": {**message, "content": content}}
+    except (KeyError, TypeError, AttributeError):
+        return "assistant/message", _HOLLOW
 
 
 def _images(content: Iterable[Any]) -> list[Record]:

@@ -213,12 +213,11 @@ class Course:
         return ("assistant/attempt", self._stream_finish(data), self.finish)
 
     def _stream_finish(self, data: dict[str, Any]) -> str:
-        found = ""
-        for item in items(data.get("stream")):
+        for item in reversed(items(data.get("stream"))):  # the last one wins
             chunk = record(record(item).get("chunk"))
             if chunk.get("type") == "finish":
-                found = _FINISH.get(str(record(chunk.get("reason")).get("kind")), "stop")
-        return found
+                return _FINISH.get(str(record(chunk.get("reason")).get("kind")), "stop")
+        return ""
 
     def _call(self, row: dict[str, Any], data: dict[str, Any]) -> Observation:
         return ("tool/call", self._number(data.get("callId")), "", self.finish)

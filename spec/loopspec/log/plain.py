@@ -3,6 +3,9 @@
 `is_plain(format, type, data)` answers true only where the model of the type would find no fault (`S-LNT-21`), and
 where the rules about the form of a message would not either (`S-LNT-36`, `38` to `42`). False means nothing: the model
 is asked, and words the finding. A test holds every true answer against the models.
+
+A check counts the keys of an object and then takes each by its name: one that is missing ends the check with a
+`KeyError`, which says no like false does.
 """
 
 from __future__ import annotations
@@ -12,34 +15,61 @@ from typing import Any
 
 from loopspec.values import SAFE_INTEGER
 
-IMPLIED = frozenset(("S-LNT-36", "S-LNT-38", "S-LNT-39", "S-LNT-40", "S-LNT-41", "S-LNT-42"))
+IMPLIED = frozenset(("S-LNT-21", "S-LNT-36", "S-LNT-38", "S-LNT-39", "S-LNT-40", "S-LNT-41", "S-LNT-42"))
 """Rules that have nothing to say about a row whose data is plain."""
 
 Check = Callable[[dict[str, Any]], bool]
 
-_STEP = frozenset(("turn", "step"))
-_USER = frozenset(("id", "role", "content", "source"))
-_TEXT = frozenset(("type", "text"))
-_CALL = frozenset(("type", "id", "name", "arguments"))
-_MODEL = frozenset(("kind", "provider", "model"))
-_TOOL = frozenset(("kind", "callId"))
 _USAGE = frozenset(
     ("inputTokens", "outputTokens", "totalTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens")
 )
-_PLAIN_ENDS = frozenset(("completed", "blocked", "max-tokens"))
-_GOOD = frozenset(("stop", "tool-calls", "max-tokens"))
+_PLAIN_ENDS = ("completed", "blocked", "max-tokens")
+_GOOD = ("stop", "tool-calls", "max-tokens")
 
 
-def _counts(value: object) -> bool:
-    return type(value) is int and 1 <= value <= SAFE_INTEGER
+# -- values ----------------------------------------------------------------------------------------------------
 
 
 def _count(value: object) -> bool:
     return type(value) is int and 0 <= value <= SAFE_INTEGER
 
 
+def _safe(value: object) -> bool:
+    return type(value) is int and -SAFE_INTEGER <= value <= SAFE_INTEGER
+
+
 def _word(value: object) -> bool:
     return type(value) is str and value != ""
+
+
+def _at(data: dict[str, Any]) -> bool:
+    turn, step = data["turn"], data["step"]
+    return type(turn) is int and 1 <= turn <= SAFE_INTEGER and type(step) is int and 1 <= step <= SAFE_INTEGER
+
+
+def _usage(usage: object) -> bool:
+    if type(usage) is not dict or not _count(usage["inputTokens"]) or not _count(usage["outputTokens"]):
+        return False
+    return len(usage) == 2 or (usage.keys() <= _USAGE and all(map(_count, usage.values())))
+
+
+# -- messages --------------------------------------------------------------------------------------------------
+
+
+def _block(block: object) -> bool:
+    """Text, reasoning or a tool call."""
+    if type(block) is not dict:
+        return False
+    kind = block["type"]
+    if kind == "text" or kind == "reasoning":
+        return len(block) == 2 and type(block["text"]) is str
+    return (
+        kind == "tool-call"
+        and len(block) == 4
+        and type(block["id"]) is str
+        and type(block["name"]) is str
+        and type(block["arguments"]) is str
+    )
 
 
 def _texts(content: object) -> bool:
@@ -47,91 +77,79 @@ def _texts(content: object) -> bool:
     if type(content) is not list:
         return False
     for block in content:
-        if type(block) is not dict or block.keys() != _TEXT or type(block["text"]) is not str:
+        if type(block) is not dict or len(block) != 2 or type(block["text"]) is not str:
             return False
         if block["type"] != "text" and block["type"] != "reasoning":
             return False
     return True
 
 
-def _blocks(content: object) -> bool:
-    """Blocks of text, reasoning and tool calls."""
-    return type(content) is list and all(map(_block, content))
-
-
-def _block(block: object) -> bool:
-    if type(block) is not dict:
+def _user(message: object) -> bool:
+    """A user message of text blocks from a person."""
+    if type(message) is not dict or len(message) != 4 or message["role"] != "user" or not _word(message["id"]):
         return False
-    kind = block.get("type")
-    if kind == "text" or kind == "reasoning":
-        return block.keys() == _TEXT and type(block["text"]) is str
-    return bool(
-        kind == "tool-call"
-        and block.keys() == _CALL
-        and type(block["id"]) is str
-        and type(block["name"]) is str
-        and type(block["arguments"]) is str
+    source = message["source"]
+    return type(source) is dict and len(source) == 1 and source["kind"] == "user" and _texts(message["content"])
+
+
+def _assistant(message: object) -> bool:
+    """An answer of text, reasoning and calls, without replay state."""
+    if type(message) is not dict or len(message) != 4 or message["role"] != "assistant" or not _word(message["id"]):
+        return False
+    source, content = message["source"], message["content"]
+    return (
+        type(source) is dict
+        and len(source) == 3
+        and source["kind"] == "model"
+        and _word(source["provider"])
+        and _word(source["model"])
+        and type(content) is list
+        and all(map(_block, content))
     )
 
 
-def _usage(usage: object) -> bool:
-    if type(usage) is not dict or not (usage.keys() <= _USAGE):
-        return False
-    if "inputTokens" not in usage or "outputTokens" not in usage:
-        return False
-    return all(map(_count, usage.values()))
+def _tool_source(source: object) -> bool:
+    return type(source) is dict and len(source) == 2 and source["kind"] == "tool" and _word(source["callId"])
 
 
-def _user(message: object) -> bool:
-    """A user message of text blocks from a person."""
-    if type(message) is not dict or message.keys() != _USER or message["role"] != "user" or not _word(message["id"]):
-        return False
-    source = message["source"]
-    return type(source) is dict and source.get("kind") == "user" and len(source) == 1 and _texts(message["content"])
-
-
-def _at(data: dict[str, Any]) -> bool:
-    turn, step = data.get("turn"), data.get("step")
-    return type(turn) is int and 1 <= turn <= SAFE_INTEGER and type(step) is int and 1 <= step <= SAFE_INTEGER
+# -- rows of both formats --------------------------------------------------------------------------------------
 
 
 def _step(data: dict[str, Any]) -> bool:
-    return data.keys() == _STEP and _at(data)
+    return len(data) == 2 and _at(data)
 
 
 def _turn_start(data: dict[str, Any]) -> bool:
-    return len(data) == 1 and _counts(data.get("turn"))
+    turn = data["turn"]
+    return len(data) == 1 and type(turn) is int and 1 <= turn <= SAFE_INTEGER
 
 
 def _turn_end(data: dict[str, Any]) -> bool:
-    reason = data.get("reason")
+    turn, reason = data["turn"], data["reason"]
     return (
         len(data) == 2
-        and _counts(data.get("turn"))
+        and type(turn) is int
+        and 1 <= turn <= SAFE_INTEGER
         and type(reason) is dict
         and len(reason) == 1
-        and type(reason.get("kind")) is str
         and reason["kind"] in _PLAIN_ENDS
     )
 
 
 def _splice(data: dict[str, Any]) -> bool:
-    target, inserted = data.get("target"), data.get("inserted")
-    if (target != "next-turn" and target != "next-step") or not _count(data.get("start")):
-        return False
-    if type(inserted) is not list or not all(map(_user, inserted)):
-        return False
-    if len(data) == 3:
-        return True
-    return len(data) == 4 and _count(data.get("removedCount"))
-
-
-_CALL_KEYS = frozenset(("turn", "step", "callId", "name", "arguments"))
+    target, inserted = data["target"], data["inserted"]
+    return (
+        (target == "next-turn" or target == "next-step")
+        and _count(data["start"])
+        and type(inserted) is list
+        and all(map(_user, inserted))
+        and (len(data) == 3 or (len(data) == 4 and _count(data["removedCount"])))
+    )
 
 
 def _tool_call(data: dict[str, Any]) -> bool:
-    return bool(
-        data.keys() == _CALL_KEYS
+    return (
+        len(data) == 5
         and _at(data)
         and type(data["callId"]) is str
         and type(data["name"]) is str
@@ -139,31 +157,29 @@ def _tool_call(data: dict[str, Any]) -> bool:
     )
 
 
-_RESULT = frozenset(("turn", "step", "message"))
-_RESULT_BLOCK = frozenset(("type", "toolCallId", "content", "isError"))
-_TOOL_MESSAGE = frozenset(("id", "role", "toolCallId", "content", "isError", "source"))
+def _context(data: dict[str, Any]) -> bool:
+    return len(data) == 2 and _word(data["provider"]) and _word(data["model"])
 
 
-def _tool_source(source: object) -> bool:
-    return type(source) is dict and source.keys() == _TOOL and source["kind"] == "tool" and _word(source["callId"])
+# -- results and answers ---------------------------------------------------------------------------------------
 
 
 def _result_0(data: dict[str, Any]) -> bool:
     """A result without error or meta, in format 0."""
-    message = data.get("message")
-    if data.keys() != _RESULT or not _at(data) or type(message) is not dict or message.keys() != _USER:
+    message = data["message"]
+    if len(data) != 3 or not _at(data) or type(message) is not dict or len(message) != 4:
         return False
-    if message["role"] != "user" or not _word(message["id"]) or not _tool_source(message["source"]):
+    source, content = message["source"], message["content"]
+    if message["role"] != "user" or not _word(message["id"]) or not _tool_source(source):
         return False
-    content = message["content"]
     if type(content) is not list or len(content) != 1:
         return False
     block = content[0]
-    return bool(
+    return (
         type(block) is dict
-        and block.keys() == _RESULT_BLOCK
+        and len(block) == 4
         and block["type"] == "tool-result"
-        and block["toolCallId"] == message["source"]["callId"]
+        and bool(block["toolCallId"] == source["callId"])
         and type(block["isError"]) is bool
         and _texts(block["content"])
     )
@@ -171,75 +187,44 @@ def _result_0(data: dict[str, Any]) -> bool:
 
 def _result_4(data: dict[str, Any]) -> bool:
     """The same in format 4."""
-    message = data.get("message")
-    if data.keys() != _RESULT or not _at(data) or type(message) is not dict or message.keys() != _TOOL_MESSAGE:
+    message = data["message"]
+    if len(data) != 3 or not _at(data) or type(message) is not dict or len(message) != 6:
         return False
-    return bool(
+    return (
         message["role"] == "tool"
         and _word(message["id"])
         and _tool_source(message["source"])
-        and message["toolCallId"] == message["source"]["callId"]
+        and bool(message["toolCallId"] == message["source"]["callId"])
         and type(message["isError"]) is bool
         and _texts(message["content"])
     )
 
 
-def _assistant(message: object) -> bool:
-    """An answer of text, reasoning and calls, without replay state."""
-    if type(message) is not dict or message.keys() != _USER or message["role"] != "assistant":
-        return False
-    source = message["source"]
-    return bool(
-        _word(message["id"])
-        and type(source) is dict
-        and source.keys() == _MODEL
-        and source["kind"] == "model"
-        and _word(source["provider"])
-        and _word(source["model"])
-        and _blocks(message["content"])
-    )
-
-
-_ANCHOR_0 = frozenset(("turn", "step", "message", "usage"))
-_ANCHOR_4 = frozenset(("turn", "step", "message", "usage", "stream"))
-
-
 def _anchor_0(data: dict[str, Any]) -> bool:
-    if data.keys() != _ANCHOR_0 and data.keys() != _RESULT:
+    if len(data) != 3 and (len(data) != 4 or not _usage(data["usage"])):
         return False
-    return _at(data) and _assistant(data["message"]) and ("usage" not in data or _usage(data["usage"]))
+    return _at(data) and _assistant(data["message"])
 
 
 def _anchor_4(data: dict[str, Any]) -> bool:
-    if data.keys() != _ANCHOR_4 and data.keys() != _ANCHOR_4 - {"usage"}:
-        return False
-    if not _at(data) or not _assistant(data["message"]) or ("usage" in data and not _usage(data["usage"])):
+    if len(data) != 4 and (len(data) != 5 or not _usage(data["usage"])):
         return False
     stream = data["stream"]
-    return type(stream) is list and all(map(_record, stream))
-
-
-_PLAIN_RECORD = frozenset(("type", "time", "chunk"))
-_TEXT_RECORD = frozenset(("type", "time0", "index", "dt", "texts"))
-_CALL_RECORD = frozenset(("type", "time0", "index", "dt", "id", "args"))
-_NAMED_RECORD = _CALL_RECORD | {"name"}
+    return _at(data) and _assistant(data["message"]) and type(stream) is list and all(map(_record, stream))
 
 
 def _record(item: object) -> bool:
+    """A record of an embedded stream."""
     if type(item) is not dict:
         return False
-    kind = item.get("type")
+    kind, size = item["type"], len(item)
     if kind == "chunk":
-        return item.keys() == _PLAIN_RECORD and _safe(item["time"]) and _chunk(item["chunk"])
+        return size == 3 and _safe(item["time"]) and _chunk(item["chunk"])
     if kind == "text-chunks" or kind == "reasoning-chunks":
-        return item.keys() == _TEXT_RECORD and _run(item, item["texts"])
-    if kind != "tool-call-chunks" or (item.keys() != _CALL_RECORD and item.keys() != _NAMED_RECORD):
+        return size == 5 and _run(item, item["texts"])
+    if kind != "tool-call-chunks" or not _word(item["id"]):
         return False
-    return _word(item["id"]) and ("name" not in item or _word(item["name"])) and _run(item, item["args"])
-
-
-def _safe(value: object) -> bool:
-    return type(value) is int and -SAFE_INTEGER <= value <= SAFE_INTEGER
+    return (size == 6 or (size == 7 and _word(item["name"]))) and _run(item, item["args"])
 
 
 def _run(item: dict[str, Any], members: object) -> bool:
@@ -254,35 +239,29 @@ def _run(item: dict[str, Any], members: object) -> bool:
 def _chunk(chunk: object) -> bool:
     if type(chunk) is not dict:
         return False
-    kind = chunk.get("type")
-    size = len(chunk)
+    kind, size = chunk["type"], len(chunk)
     if kind == "text-delta" or kind == "reasoning-delta":
-        return size == 3 and _count(chunk.get("index")) and type(chunk.get("text")) is str
+        return size == 3 and _count(chunk["index"]) and type(chunk["text"]) is str
     if kind == "block-start":
-        return size == 3 and _count(chunk.get("index")) and type(chunk.get("blockType")) is str
+        return size == 3 and _count(chunk["index"]) and type(chunk["blockType"]) is str
     if kind == "block-end":
-        return size == 3 and _count(chunk.get("index")) and _block(chunk.get("block"))
+        return size == 3 and _count(chunk["index"]) and _block(chunk["block"])
     if kind == "usage":
-        return size == 2 and _usage(chunk.get("usage"))
+        return size == 2 and _usage(chunk["usage"])
     if kind == "finish":
-        reason = chunk.get("reason")
-        if size != 2 or type(reason) is not dict or len(reason) != 1:
-            return False
-        return type(reason.get("kind")) is str and reason["kind"] in _GOOD
-    if kind != "tool-call-delta" or not _count(chunk.get("index")):
-        return False
-    named = "name" in chunk
-    if size != (5 if named else 4) or (named and type(chunk["name"]) is not str):
-        return False
-    return type(chunk.get("id")) is str and type(chunk.get("argumentsDelta")) is str
+        reason = chunk["reason"]
+        return size == 2 and type(reason) is dict and len(reason) == 1 and reason["kind"] in _GOOD
+    return (
+        kind == "tool-call-delta"
+        and (size == 4 or (size == 5 and type(chunk["name"]) is str))
+        and _count(chunk["index"])
+        and type(chunk["id"]) is str
+        and type(chunk["argumentsDelta"]) is str
+    )
 
 
 def _chunk_row(data: dict[str, Any]) -> bool:
-    return len(data) == 3 and _at(data) and _chunk(data.get("chunk"))
-
-
-def _context(data: dict[str, Any]) -> bool:
-    return len(data) == 2 and _word(data.get("provider")) and _word(data.get("model"))
+    return len(data) == 3 and _at(data) and _chunk(data["chunk"])
 
 
 _BOTH: dict[str, Check] = {
@@ -299,10 +278,13 @@ CHECKS: dict[int, dict[str, Check]] = {
     0: {**_BOTH, "assistant/chunk": _chunk_row, "assistant/message": _anchor_0, "tool/result": _result_0},
     4: {**_BOTH, "assistant/message": _anchor_4, "tool/result": _result_4},
 }
-"""The check of each frequent type, by format."""
+"""The check of each frequent type, by format. It may raise `KeyError` for no."""
 
 
 def is_plain(version: int, kind: str, data: object) -> bool:
     """True when this payload is plainly of its shape; see the module text."""
     check = CHECKS[version].get(kind)
-    return check is not None and type(data) is dict and check(data)
+    try:
+        return check is not None and type(data) is dict and check(data)
+    except KeyError:
+        return False

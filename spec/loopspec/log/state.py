@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from loopspec import stream
 from loopspec import surface as surfaces
@@ -76,6 +76,8 @@ class Row:
 
     count = 1
     packed = False
+    plain = False
+    """Of the shape that `loopspec.log.plain` knows."""
     appends = True
     """Folded as an append: anything that does not at least claim to be a replace."""
     chunk: dict[str, Any] | None = None
@@ -119,6 +121,27 @@ class Row:
             return None
         start, end = (op.get("start"), op.get("end")) if dialect == 0 else (op.get("startSeq"), op.get("endSeq"))
         return (start, end) if type(start) is int and type(end) is int else None
+
+
+class PlainResult(NamedTuple):
+    """A plain tool result without its content, in as few words as that takes."""
+
+    format: int
+    turn: int
+    step: int
+    id: str
+    call_id: str
+    is_error: bool
+
+    def data(self) -> Record:
+        """The payload, its content empty."""
+        source = {"kind": "tool", "callId": self.call_id}
+        answer: Record = {"toolCallId": self.call_id, "content": [], "isError": self.is_error}
+        if self.format == 4:
+            message = {"id": self.id, "role": "tool", "source": source, **answer}
+        else:
+            message = {"id": self.id, "role": "user", "source": source, "content": [{"type": "tool-result", **answer}]}
+        return {"turn": self.turn, "step": self.step, "message": message}
 
 
 class Node:
@@ -237,11 +260,12 @@ class Log:
         self.skipped_in_step = False
         # surface
         self._surface = surfaces.empty(self.dialect)
-        self.appended: list[tuple[int, Record]] = []
+        self.appended: list[tuple[int, str, Record | PlainResult]] = []
         self.nodes: dict[int, Node] = {}
         self.message_ids: dict[str, int] = {}
         self.human_seqs: set[int] = set()
-        self.last_surface_in_step: Pledge | None = None
+        self.last_surface_in_step: tuple[int, int, Any] | None = None
+        """Line, seq and time of the last row that joined the surface in the open step, in format 4."""
         # the step's stream and calls
         self.anchor: int | None = None
         self._assembly = stream.EMPTY
@@ -294,8 +318,9 @@ class Log:
         """The surface, with the appends that were noted since somebody asked last."""
         if self.appended:
             surface = self._surface
-            for seq, event in self.appended:
-                surface = surface.append(seq, event)
+            for seq, kind, frame in self.appended:
+                data = frame.data() if type(frame) is PlainResult else frame
+                surface = surface.append(seq, {"type": kind, "surfaceOp": "append", "data": data})
             self._surface = surface
             self.appended = []
         return self._surface

@@ -100,11 +100,11 @@ def usage(log: Log, row: Row) -> list[Breach]:
     late = log.last_surface_in_step
     if log.format == 4 and late is not None and not log.snapshot:
         began = stream_time(row)
-        if began is not None and type(late.value) is int and late.value > began:
+        if began is not None and type(late[2]) is int and late[2] > began:
             text = (
                 "A node joined the surface after the next settlement's stream had begun: no way to rebuild the request."
             )
-            found.append(breach(text, "a place before the request", line=late.line, seq=late.seq)._replace(level="W"))
+            found.append(breach(text, "a place before the request", line=late[0], seq=late[1])._replace(level="W"))
     return found
 
 
