@@ -14,8 +14,6 @@ from pydantic import ConfigDict, Discriminator, Field, JsonValue, Tag, Validatio
 
 from loopconform.script.load import BadScript, Fault, Loaded, check_late, near, refused, shown_path
 from loopconform.script.model import (
-    AnyAnswer,
-    AnyTool,
     Compaction,
     Files,
     Listeners,
@@ -25,11 +23,11 @@ from loopconform.script.model import (
     Retry,
     Script,
     Step,
-    Strict,
     Subagents,
-    Words,
-    text_as,
 )
+from loopconform.script.model.base import Strict, Words, text_as
+from loopconform.script.model.exchange import AnyAnswer
+from loopconform.script.model.mounted import AnyTool
 from loopconform.script.play import CHILDREN
 from loopconform.script.text import PathKey, Read
 from loopharness.creation import configured
