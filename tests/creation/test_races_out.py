@@ -621,8 +621,10 @@ async def test_a_harness_that_is_left_while_a_child_unwinds_comes_to_its_end() -
         async with stage() as st:
             parent = await st.live()
             await st.agents.create("b", MODEL, owner=parent.agent.ctx, setup=st.composing(unwind=unwind))
-            parent.dispose()
+            ended = parent.dispose()
             await unwind.reached()
             unwind.open()
             left.cancel()
-    assert left.cancel_called
+    assert left.cancelled_caught, "who leaves is not kept, and nothing else is raised"
+    assert st.told == "s+a a+a ssa s+b a+b ssb ub ua", "both scopes were taken back, the child's first"
+    assert ended.settled
