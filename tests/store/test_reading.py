@@ -242,7 +242,7 @@ def test_what_is_not_one_session_in_one_place_is_refused(stored_files: list[tupl
 
 
 def test_newer_and_older_formats_are_told_apart() -> None:
-    with pytest.raises(SessionFormatUnsupportedError, match="in format 0 here. Open it with session_format 4"):
+    with pytest.raises(SessionFormatUnsupportedError, match=r"in format 0 here. Open it with session_format 4"):
         open_plain(("--workspace--/a/session.v4.jsonl", log("a", 4)))
     with pytest.raises(SessionFormatUnsupportedError, match="format 7, which is newer"):
         open_plain(("--workspace--/a/session.v7.jsonl", log("a", 7)), version=4)
