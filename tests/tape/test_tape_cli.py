@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
-from tests.tape.test_plugin import LOG, asks, mounted, turns
+from tests.tape.mounted import LOG, asks, mounted, turns
 
 from loopconform.commands.tape import command
 from loopharness.model.scripted import text
