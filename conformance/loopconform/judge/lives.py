@@ -386,6 +386,21 @@ class Lives:
                 found.append(self._where("setup", number))
         return [where for where in found if where[0] in self.book.holds]
 
+    def reasons(self, life: Life, number: int) -> set[str]:
+        """That reason, and those that only microtasks tell from it.
+
+        C-FAC-6: how soon the factory's slot clears while the provider unloads. C-TXN-A4, F9: whether an owner that is
+        being unloaded is asked before the provider and the signal. C-ABT-4: which fiber comes first when the agents
+        service takes its dependents along.
+        """
+        found = {self.reason(life, number)}
+        core, owner = life.config.core, getattr(self.creates[number], "owner", None)
+        if "provider" in found:
+            found |= {"no-factory"} | ({"owner"} if core.fibers[AGENTS] != "active" else set())
+        if found & {"provider", "caller"} and owner in self.fibers and core.fibers[self.fibers[owner]] != "active":
+            found.add("inactive-owner")
+        return found
+
     def may_wait(self, life: Life, where: Where) -> bool:
         """C-DSP-7, R-60  The disposers of a scope may be run together, or one after another: those of agents that it
         owns may come before the one at the gate."""

@@ -6,15 +6,12 @@ other words are an implementation's own, and say nothing that could be wrong.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from loopspec.creation import TEXTS
 
 
-def fits(reason: str, agent: str, words: str) -> bool:
-    """Whether a create of this agent that is refused for this reason of the law may say this.
-
-    C-FAC-6: how soon the factory's slot clears while the provider unloads is a matter of microtasks.
-    """
+def fits(reasons: Collection[str], agent: str, words: str) -> bool:
+    """Whether a create of this agent that is refused for one of these reasons of the law may say this."""
     texts = {why: text.replace("<id>", agent) for why, text in TEXTS.items()}
-    if reason == "provider" and words == texts["no-factory"]:
-        return True
-    return words not in texts.values() or texts.get(reason) == words
+    return words not in texts.values() or any(texts.get(reason) == words for reason in reasons)
