@@ -89,6 +89,7 @@ class Acceptance:
         self._depth = depth
         self._header = header
         self._course = Course(header)
+        self._cut = self._course.seed_length
         self._state = self._machine.start()
         self._closing = ""
         self._death: _Death | None = None
@@ -120,7 +121,7 @@ class Acceptance:
                 return ()
             self._streaming = False
         self._events = index + (_members(row) if "seq0" in row else 1)
-        if self._course.cut_here(index):
+        if index == self._cut and self._course.cut_here(index):
             self._begin()
         try:
             seen = self._course.observe(row)
@@ -128,11 +129,12 @@ class Acceptance:
             self.done = True
             text = f"{refusal.row_described(row).capitalize()} cannot stand here: {problem}."
             return (_violation(REFUSED, line, index, text),)
-        if seen[0] == "splice":
+        what = seen[0]
+        if what == "splice":
             self._spliced = True
             self._note_insertions(row, line, index)
         self._last = (line, index)
-        if seen[0] != "session/end-seed" and (not self._closing or self._closing == "step"):
+        if what != "session/end-seed" and (not self._closing or self._closing == "step"):
             # The set is known, and nothing is being closed: what `_advance` does, in short.
             before, machine = self._state, self._machine
             after = machine.table.get((before, seen), machine.empty)
@@ -140,11 +142,11 @@ class Acceptance:
                 self._history.append(seen)
                 self._state = after
                 self._streaming = after == before and seen == _DELTA
-                if self._closing or seen[0] in _CLOSERS:
+                if self._closing or what in _CLOSERS:
                     self._closing = _closed(self._closing, seen, True)
                 return ()
         try:
-            if seen[0] == "session/end-seed":
+            if what == "session/end-seed":
                 return self._reopened(line, index, seen)
             return self._advance(row, line, index, seen)
         except Undecided as bound:
@@ -152,9 +154,10 @@ class Acceptance:
             return (_violation(BOUND, line, index, f"From this row on the loop is not followed: {bound}."),)
 
     def _note_insertions(self, row: dict[str, Any], line: int, index: int) -> None:
-        if not (self._course.lists["next-turn"] or self._course.lists["next-step"]):
+        inserted = items(record(row.get("data")).get("inserted"))
+        if not inserted and not any(self._course.lists.values()):
             self._places.clear()  # nothing is pending, so nothing can be owed
-        for message in items(record(row.get("data")).get("inserted")):
+        for message in inserted:
             if isinstance(record(message).get("id"), str):
                 self._places[message["id"]] = (line, index)
 

@@ -119,9 +119,11 @@ def error_code(row: Row) -> object:
 def call_ids(row: Row) -> tuple[str, ...]:
     """The ids of the tool calls in a message, in order."""
     return tuple(
-        block["id"]
-        for block in row.content
-        if record(block).get("type") == "tool-call" and type(block.get("id")) is str
+        [
+            block["id"]
+            for block in row.content
+            if type(block) is dict and block.get("type") == "tool-call" and type(block.get("id")) is str
+        ]
     )
 
 

@@ -23,7 +23,7 @@ def join(log: Log, row: Row) -> None:
             log.message_ids.setdefault(message_id, row.index)
         if node.kind == "tool/result" and log.anchor is not None and log.anchor in log.nodes:
             node.anchor = log.anchor
-            log.nodes[log.anchor].results.add(row.index)
+            log.nodes[log.anchor].results |= {row.index}
         log.appended.append((row.index, *_framed(log, row)))
     else:
         shadowed = log.shadowed(row)
@@ -91,17 +91,17 @@ def _replace(log: Log, row: Row, shadowed: list[int]) -> None:
         old = log.nodes[shadowed[0]]
         node.anchor = old.anchor
         if old.anchor is not None and old.anchor in log.nodes:
-            log.nodes[old.anchor].results.add(row.index)
+            log.nodes[old.anchor].results |= {row.index}
     elif row.type == "assistant/message":
         for seq in shadowed:
             for result in log.nodes[seq].results:
                 if result in log.nodes and log.nodes[result].call in node.calls:
                     log.nodes[result].anchor = row.index
-                    node.results.add(result)
+                    node.results |= {result}
     for seq in shadowed:
         gone = log.nodes.pop(seq)
         if gone.anchor is not None and gone.anchor in log.nodes:
-            log.nodes[gone.anchor].results.discard(seq)
+            log.nodes[gone.anchor].results -= {seq}
     log.nodes[row.index] = node
 
 

@@ -43,11 +43,11 @@ class Course:
     __slots__ = (
         "_calls",
         "_readers",
-        "_seed_length",
         "_version",
         "finish",
         "last_turn",
         "lists",
+        "seed_length",
         "step",
         "turn_open",
     )
@@ -55,7 +55,7 @@ class Course:
     def __init__(self, header: dict[str, Any]) -> None:
         self._version = 4 if header.get("version") == 4 else 0
         seed = header.get("seedLength")
-        self._seed_length = seed if self._version == 0 and type(seed) is int else 0
+        self.seed_length = seed if self._version == 0 and type(seed) is int else 0
         self.lists: dict[Target, list[Any]] = {"next-step": [], "next-turn": []}
         self.last_turn = 0
         self.turn_open = False
@@ -85,7 +85,7 @@ class Course:
 
     def cut_here(self, index: int) -> bool:
         """A format 0 child begins here: what its parent left pending is not its own (L-IN-16, S-INB-9)."""
-        if not self._seed_length or index != self._seed_length:
+        if not self.seed_length or index != self.seed_length:
             return False
         self.lists = {"next-step": [], "next-turn": []}
         return True
@@ -147,7 +147,7 @@ class Course:
         if not (0 <= start <= len(pending) and 0 <= removed <= len(pending) - start):
             raise Misnumbered(f"{target} holds {len(pending)} messages")
         ids = [record(message).get("id") for message in items(data.get("inserted"))]
-        inserted = tuple(self._name(message, FRESH + at) for at, message in enumerate(ids))
+        inserted = tuple([self._name(message, FRESH + at) for at, message in enumerate(ids)]) if ids else ()
         outcome = "canceled" if data.get("outcome") is not None else ""
         seen = ("splice", target, start, removed, inserted, outcome, self.finish)
         pending[start : start + removed] = ids

@@ -155,11 +155,11 @@ class Node:
         self.calls: tuple[str, ...] = ()
         self.call: str | None = None
         self.anchor: int | None = None
-        self.results: set[int] = set()
+        self.results: frozenset[int] = frozenset()
 
     def __copy__(self) -> Node:
         twin = Node(self.kind, self.line)
-        twin.calls, twin.call, twin.anchor, twin.results = self.calls, self.call, self.anchor, set(self.results)
+        twin.calls, twin.call, twin.anchor, twin.results = self.calls, self.call, self.anchor, self.results
         return twin
 
 
