@@ -122,6 +122,8 @@ async def test_the_end_of_a_turn_that_outlives_its_scope_is_stored(tmp_path: Pat
         assert not writing.closing
         body.open()
         await ended
+        await quiet()
+        assert writing.closing, "somebody lets go of it"
         await writing.closed.wait()
         assert persistence.handle_of(session) is None
         seen = await persistence.inspect("a")

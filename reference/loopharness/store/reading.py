@@ -27,7 +27,7 @@ from loopspec.log import v0, v4
 from loopspec.log.damage import Damage
 from loopspec.log.lanes import sound_run
 from loopspec.log.packed import PACKED_TYPES, PackedError, is_packed_row, unpack_event, unpack_row
-from loopspec.log.plain import CHECKS
+from loopspec.log.plain import is_plain
 from loopspec.log.types import KNOWN_TYPES, RETIRED_TYPES, SURFACE_TYPES, VERSIONS, Dialect
 from loopspec.values import SAFE_INTEGER
 
@@ -66,26 +66,18 @@ REASONS: Final[Mapping[str, str]] = {
 
 
 class _ShortWay(NamedTuple):
-    """How a plain event of one type is taken: what its payload must look like if something folds it, and whether it
-    can be kept closed."""
+    """How a plain event of one type is taken: whether something folds its payload, which is looked at then, and whether
+    it can be kept closed."""
 
     kind: str
-    is_plain: Callable[[dict[str, Any]], bool] | None
+    folds: bool
     closes: bool
 
 
 def _short_ways(version: int) -> Mapping[str, _ShortWay]:
     dialect = VERSIONS[version]
     shown = SURFACE_TYPES[dialect] | {"image/offload"}
-
-    def asked(kind: str) -> Callable[[dict[str, Any]], bool] | None:
-        return CHECKS[version].get(kind, _never) if kind in VALIDATED[dialect] else None
-
-    return {kind: _ShortWay(kind, asked(kind), kind not in shown) for kind in KNOWN_TYPES[dialect]}
-
-
-def _never(data: dict[str, Any]) -> bool:
-    return False
+    return {kind: _ShortWay(kind, kind in VALIDATED[dialect], kind not in shown) for kind in KNOWN_TYPES[dialect]}
 
 
 _SHORT_WAYS: Final = {version: _short_ways(version) for version in VERSIONS}
@@ -253,7 +245,7 @@ class _Reading:
             or not (keys == 4 or (keys == 5 and "surfaceOp" in value) or (keys == 6 and value.keys() == CITING))
         ):
             return False
-        if way.is_plain is not None and not (type(value["data"]) is dict and way.is_plain(value["data"])):
+        if way.folds and not is_plain(self.version, kind, value["data"]):
             return False
         if keys == 6 and not self.packs and not _are_integers(value["sourceEventSeqs"]):  # format 4 stores ranges
             return False
