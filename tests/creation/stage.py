@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakSet
 
 import anyio
+from tests.spec.creation_runs import TOLD
 
 from loopharness import gate
 from loopharness.agent import AgentOptions
@@ -20,13 +21,6 @@ from loopharness.session import Session
 from loopspec.profile import Profile
 
 MODEL = AgentOptions("mock", "m1")
-TOLD = {
-    "session/created": "s+",
-    "agent/created": "a+",
-    "agent/session-start": "ss",
-    "agent/disposed": "a-",
-    "session/disposed": "s-",
-}
 USER = {"kind": "user"}
 
 

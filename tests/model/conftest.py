@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from tests.model.terminal import Terminal
 from tests.model.wire import Server
 
 LOOPSPEC = (sys.executable, "-c", "from loopconform.cli import main; main()")
@@ -34,3 +36,18 @@ def server() -> Iterator[Server]:
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     """The two backends that the adapter promises to run on."""
     return str(request.param)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Where a conversation is written."""
+    return tmp_path / "chat.jsonl"
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[Terminal]]:
+    """Terminals that are closed at the end, whatever happened."""
+    opened: list[Terminal] = []
+    yield opened
+    for terminal in opened:
+        terminal.close()

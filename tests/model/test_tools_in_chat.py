@@ -9,15 +9,14 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner
-from tests.model.test_chat import CTRL_C, Terminal, loopspec, records
-from tests.model.wire import GUARD, Script, Server
+from tests.model.terminal import CTRL_C, Terminal, chat, loopspec, records
+from tests.model.wire import GUARD, Server
 
 from loopconform.cli import main
 
@@ -28,26 +27,6 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def workspace(tmp_path: Path) -> Path:
     """A copy of the example's files."""
     return Path(shutil.copytree(EXAMPLES / "workspace", tmp_path / "workspace"))
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "chat.jsonl"
-
-
-@pytest.fixture
-def terminals() -> Iterator[list[Terminal]]:
-    """Terminals that are closed at the end, whatever happened."""
-    opened: list[Terminal] = []
-    yield opened
-    for terminal in opened:
-        terminal.close()
-
-
-def chat(opened: list[Terminal], script: Script, *arguments: object) -> Terminal:
-    """Start a conversation."""
-    opened.append(Terminal("chat", "--base-url", script.url, *map(str, arguments)))
-    return opened[-1]
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.text import Text
 
 from loopconform import report_text
-from loopconform.check import PROFILES, Options, Profile, select
+from loopconform.check import PROFILES, Options, Profile
+from loopconform.commands.one_log import the_one_log
 from loopconform.findings import RunReport
 from loopconform.plain import Refused, printable
 from loopconform.show.render import console, head, print_line, turn_numbers
@@ -57,15 +58,8 @@ def command(
     Long texts are cut, and a note says how long they are. Control characters are shown as escapes.
     """
     to = console(no_color)
-    chosen, skipped = select([session])
-    if skipped:
-        nothing = RunReport((), tuple(skipped))
-        report_text.write(nothing, to)
-        ctx.exit(nothing.exit_code())
-    if len(chosen) != 1:
-        names = ", ".join(str(item) for item in chosen[:3])
-        raise Refused(printable(f"{session} holds {len(chosen)} session logs; name one: {names}, …"))
-    stored = load_stored(chosen[0], Options(cast(Profile, profile), max_row * _MIB))
+    log = the_one_log(ctx, session, to)
+    stored = load_stored(log, Options(cast(Profile, profile), max_row * _MIB))
     if stored.header is not None:
         _show(stored, to, requests, turn, raw)
     report = RunReport((stored.report,))

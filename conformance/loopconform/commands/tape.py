@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from loopconform import report_text
-from loopconform.check import Options, select
+from loopconform.check import Options
+from loopconform.commands.one_log import the_one_log
 from loopconform.findings import RunReport
 from loopconform.plain import Refused, printable
 from loopconform.show.render import console
@@ -39,20 +40,13 @@ def command(ctx: click.Context, session: Path, svg: Path | None, no_color: bool)
     said what was sealed and how to get it back. Works on logs of format 0 and 4, with the tape or without.
     """
     to = console(no_color)
-    chosen, skipped = select([session])
-    if skipped:
-        nothing = RunReport((), tuple(skipped))
-        report_text.write(nothing, to)
-        ctx.exit(nothing.exit_code())
-    if len(chosen) != 1:
-        names = ", ".join(str(item) for item in chosen[:3])
-        raise Refused(printable(f"{session} holds {len(chosen)} session logs; name one: {names}, …"))
-    stored = load_stored(chosen[0], Options())
+    log = the_one_log(ctx, session, to)
+    stored = load_stored(log, Options())
     requests, stopped = _requests(stored)
     if stored.header is not None:
         _write(requests, stopped, to)
         if svg is not None:
-            _draw(svg, requests, chosen[0])
+            _draw(svg, requests, log)
     summary = RunReport((stored.report,))
     if stored.report.verdict != "clean" or stored.report.findings:
         to.print()

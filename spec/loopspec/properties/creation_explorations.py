@@ -13,30 +13,22 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from loopspec.creation import is_quiet
-from loopspec.kernel.claims import Invariant, SometimesStep, Step
+from loopspec.kernel.claims import SometimesStep
 from loopspec.kernel.system import Label
 from loopspec.profile import PROFILES, Profile, law
 from loopspec.properties.creation import INVARIANTS
+from loopspec.properties.exploring import Claims
 from loopspec.worlds.creation_orders import FewOrders
 from loopspec.worlds.creation_past import Small, Story, story
 from loopspec.worlds.creation_world import Choices, CreationWorld, bound
 from loopspec.worlds.world import Bound, Node
 
 
-class Claims(NamedTuple):
-    """Everything that `explore` wants to know about one system, as its keyword arguments."""
-
-    invariants: tuple[Invariant[Node], ...]
-    steps: tuple[Step[Node], ...]
-    sometimes: tuple[SometimesStep[Node], ...]
-    is_final: Callable[[Node], bool]
-
-
 class Exploring(NamedTuple):
     """One exploration: the system, what is claimed about it, and its bound."""
 
     system: CreationWorld
-    claims: Claims
+    claims: Claims[Node]
     bound: Mapping[str, object]
 
 

@@ -11,12 +11,12 @@ lists, with an abort and failures of the machinery at any place. Nothing is samp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from loopspec.kernel.budget import Bounded
-from loopspec.kernel.claims import Invariant, SometimesStep, Step
 from loopspec.profile import Law, Profile, law
+from loopspec.properties.exploring import Claims
 from loopspec.properties.scheduler import Node, is_final, safety
 from loopspec.properties.scheduler_windows import reachability
 from loopspec.worlds.scheduler_past import MOMENT, STORY
@@ -38,20 +38,11 @@ PROFILES_EXPLORED: tuple[Profile, ...] = ("seed", "dsh-0.1")
 """`dsh-0.1.7` answers every question about the scheduler like `dsh-0.1`."""
 
 
-class Claims(NamedTuple):
-    """Everything that `explore` wants to know about one system, as its keyword arguments."""
-
-    invariants: tuple[Invariant[Node], ...]
-    steps: tuple[Step[Node], ...]
-    sometimes: tuple[SometimesStep[Node], ...]
-    is_final: Callable[[Node], bool]
-
-
 class Exploring(NamedTuple):
     """One exploration: the system, what is claimed about it, and the bound in words."""
 
     system: Bounded[Scene]
-    claims: Claims
+    claims: Claims[Node]
     bound: Mapping[str, object]
 
 
