@@ -71,7 +71,7 @@ class Interpreter(Generic[S]):
         depth = len(after.stack)
         if depth == len(before.stack):
             return None
-        end = self._run(depth)
+        end = self._run(depth, log_is_busy=log_is_busy)
         if end[0] == "raise":
             raise self.performer.error(end[1])
         return end[1] if end[0] == "return" else None
@@ -86,12 +86,12 @@ class Interpreter(Generic[S]):
         if self.config.waiting and not self.config.stack:
             self._run(1, running=False)
 
-    def _run(self, depth: int, running: bool = True) -> Effect:
+    def _run(self, depth: int, running: bool = True, log_is_busy: bool = False) -> Effect:
         """Perform effects until the activation at height `depth` has ended; the outermost one also begins and
-        finishes every operation that has waited."""
+        finishes every operation that has waited, unless the log is busy: then whoever publishes there does."""
         performer, step = self.performer, self.machine.step
         end = PARKED
-        outermost = depth == 1
+        outermost = depth == 1 and not log_is_busy
         while running or (outermost and (self.config.stack or self.config.waiting)):
             before = self.config
             verb, effect, self.config = step(before)

@@ -29,6 +29,7 @@ DIVERGENT = {
     "turn/woken-by-the-error-of-a-refused-end": ("L-PH-3", 6),
     "turn/woken-by-the-error-of-a-refused-opening": ("L-PH-3", 6),
     "wake/error-listener": ("L-PH-3", 6),
+    "wake/kept-behind-an-answer": ("L-SEND-9", 6),
     "wake/sent-twice-from-a-record": ("L-SEND-9", 5),
 }
 """Cases in which the published law differs: the clause that is named, and how short the program must get."""
