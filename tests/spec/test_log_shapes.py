@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopspec.log import v0, v4
-from loopspec.log.common import Problem, RowError, first_lossy
+from loopspec.log.problems import Problem, RowError, first_lossy
 from loopspec.log.types import KNOWN_TYPES, SCOPES, SURFACE_TYPES, scope_of
 
 CORPUS = Path(__file__).parents[1] / "logs" / "upstream-rc8"

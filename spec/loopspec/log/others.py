@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, RootModel, model_validator
 
-from loopspec.log.common import Anything, Count, Items, Maybe, Number, Opaque, Positive, Shape, Text, fault
+from loopspec.log.common import Anything, Count, Items, Maybe, Number, Opaque, Positive, Shape, Text
+from loopspec.log.problems import fault
 
 # -- approvals, commands, policies ---------------------------------------------------------------------------
 

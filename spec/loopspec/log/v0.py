@@ -11,7 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
-from loopspec.log import common, others
+from loopspec.log import others
 from loopspec.log.common import (
     AbortedEnd,
     BlockStart,
@@ -22,7 +22,6 @@ from loopspec.log.common import (
     DispatchStart,
     Empty,
     ErrorEnd,
-    Event,
     FinishChunk,
     HeaderShape,
     ImageBlock,
@@ -31,15 +30,12 @@ from loopspec.log.common import (
     ModelSource,
     Opaque,
     Positive,
-    Problem,
     ProducerSource,
     ReasoningBlock,
     RequestContext,
     Retry,
     RetryStarted,
-    RowError,
     SeqRange,
-    SessionHeader,
     Shape,
     Step,
     Text,
@@ -55,9 +51,10 @@ from loopspec.log.common import (
     Usage,
     UsageChunk,
     check_sub_call,
-    fault,
 )
+from loopspec.log.envelope import Event, SessionHeader, envelope_problems, header_problems
 from loopspec.log.packed import PackedError, is_packed_row, unpack_row
+from loopspec.log.problems import Problem, RowError, fault, payload_problems
 from loopspec.log.types import KNOWN_TYPES, RETIRED_TYPES
 from loopspec.values import Json, Record
 
@@ -253,20 +250,20 @@ MODELS: Mapping[str, type[BaseModel]] = {
 
 def validate_header(row: Record) -> tuple[Problem, ...]:
     """The problems of the header row; empty means legal."""
-    return common.header_problems(Header, row)
+    return header_problems(Header, row)
 
 
 def validate_data(event_type: str, data: Json) -> tuple[Problem, ...]:
     """The problems of one payload; empty means legal. A type without a model has none."""
     model = MODELS.get(event_type)
-    return () if model is None else common.payload_problems(model, event_type, data)
+    return () if model is None else payload_problems(model, event_type, data)
 
 
 def validate_event(row: Record) -> tuple[Problem, ...]:
     """The problems of one event: envelope, vocabulary (S-LNT-23) and payload. Packed rows must be opened first."""
     event_type = row.get("type")
     known = isinstance(event_type, str) and event_type in KNOWN_TYPES["v0"]
-    found = common.envelope_problems("v0", row, known=known)
+    found = envelope_problems("v0", row, known=known)
     if isinstance(event_type, str) and not known and row.get("ignorable") is not True:
         reason = "is retired" if event_type in RETIRED_TYPES["v0"] else "is unknown and not marked ignorable"
         found = (*found, Problem("S-LNT-23", ("type",), reason))

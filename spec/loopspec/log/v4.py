@@ -21,7 +21,6 @@ from loopspec.log.common import (
     CompactionStart,
     Count,
     DispatchStart,
-    Event,
     Failure,
     HeaderShape,
     ImageAttachment,
@@ -30,15 +29,12 @@ from loopspec.log.common import (
     ModelSource,
     Opaque,
     Positive,
-    Problem,
     ProducerSource,
     ReasoningBlock,
     RequestContext,
     RetryStarted,
-    RowError,
     SafeInt,
     SeqRange,
-    SessionHeader,
     Shape,
     Step,
     Text,
@@ -54,9 +50,10 @@ from loopspec.log.common import (
     Usage,
     UsageChunk,
     check_sub_call,
-    fault,
 )
+from loopspec.log.envelope import Event, SessionHeader, envelope_problems, header_problems
 from loopspec.log.packed import PackedError, unpack_event
+from loopspec.log.problems import Problem, RowError, fault, payload_problems
 from loopspec.log.types import KNOWN_TYPES, RETIRED_TYPES
 from loopspec.values import Json, Record
 
@@ -409,20 +406,20 @@ MODELS: Mapping[str, type[BaseModel]] = {
 
 def validate_header(row: Record) -> tuple[Problem, ...]:
     """The problems of the header row; empty means legal."""
-    return common.header_problems(Header, row)
+    return header_problems(Header, row)
 
 
 def validate_data(event_type: str, data: Json) -> tuple[Problem, ...]:
     """The problems of one payload; empty means legal. A type without a model has none."""
     model = MODELS.get(event_type)
-    return () if model is None else common.payload_problems(model, event_type, data)
+    return () if model is None else payload_problems(model, event_type, data)
 
 
 def validate_event(row: Record) -> tuple[Problem, ...]:
     """The problems of one event: envelope, vocabulary (S-LNT-23) and payload, its sources already opened."""
     event_type = row.get("type")
     known = isinstance(event_type, str) and event_type in KNOWN_TYPES["v4"]
-    found = common.envelope_problems("v4", row, known=known)
+    found = envelope_problems("v4", row, known=known)
     if isinstance(event_type, str) and not known and row.get("ignorable") is not True:
         reason = "is retired" if event_type in RETIRED_TYPES["v4"] else "is unknown and not marked ignorable"
         found = (*found, Problem("S-LNT-23", ("type",), reason))
