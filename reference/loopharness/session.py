@@ -165,26 +165,24 @@ class Session:
                 fields["surfaceOp"] = freeze(surface_op)
         except NotJsonError as error:
             raise SessionDataError(f'session event "{type}" carries non-JSON-serializable data') from error
-        if self._publishing:
-            raise RuntimeError(REENTRY)
         fields["time"] = self._now()
         event = FrozenDict(fields)
-        self._publishing = True
+        is_inside, self._publishing = self._publishing, True
         try:
-            self._check(event)
             store = self._store
             if store is None or not store.bus.has("session/event"):
+                self.check(event)
                 self.commit(event)
             else:
                 store.publish(self, event)
         finally:
-            self._publishing = False
-            if self.on_published is not None:
+            self._publishing = is_inside
+            if self.on_published is not None and not is_inside:
                 self.on_published()
         return event
 
-    def _check(self, event: FrozenDict) -> None:
-        """Refuse what may not join the surface as it says (S-SUR-1 to S-SUR-8)."""
+    def check(self, event: FrozenDict) -> None:
+        """For the store: refuse what may not join the surface as it says (S-SUR-1 to S-SUR-8)."""
         if event["type"] in self._shown or "surfaceOp" in event or "sourceEventSeqs" in event:
             wrong = breaches(self.surface, event, event["seq"])
             if wrong:

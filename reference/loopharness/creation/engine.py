@@ -184,17 +184,19 @@ class Engine:
     # -- appends
 
     def publish(self, session: Session, event: FrozenDict) -> None:
-        """Decide about, commit and publish one record of an attached session (C-REGS-10).
+        """Decide about, check, commit and publish one record of an attached session (C-REGS-9, C-REGS-10).
 
-        Raises what the instrumentation raises: then nothing is committed.
+        Raises the refusal of a record inside the publication of another, what the surface does not allow, and what the
+        instrumentation raises: then nothing is committed.
         """
         item = self.item_of(session)
         if item is None:  # detached while an outer append of it was unwinding
+            session.check(event)
             session.commit(event)
             return
         self._record = event
         item.errors.pop("session/event", None)
-        self.call("append", item.number)
+        self.ask(item, "session", "append", item.number)
         veto = item.errors.pop("session/event", None)
         if veto is not None:
             raise veto
@@ -206,6 +208,7 @@ class Engine:
         assert event is not None
         self._record = None
         try:
+            session.check(event)
             listeners = self.bus.select("emit", "session/event", (session, event), item.key)
             session.commit(event)
             self.bus.deliver(listeners, "session/event", (session, event))
