@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 from loopconform.judge.moves import ANYHOW, HIDDEN, RETURNED, Label
 from loopconform.judge.points import Block, Book, Frame
 from loopconform.judge.storage import Is, Storage
+from loopconform.judge.stored_ids import StoredIds
 from loopspec.creation import MACHINE, answers, holds_reservation, is_gated, may_rest, open_dispatch
 from loopspec.kernel.machine import Answer, Config, Effect, Machine, may_call
 from loopspec.registry import entry_of, holder, is_free
@@ -62,6 +63,7 @@ class Lives:
         self.numbers: dict[tuple[int, int], int] = {}
         """The transaction of each create."""
         self.creates: dict[int, Any] = {}
+        self.stored_ids = StoredIds(storage, self.creates, self.id)
         self.handles: dict[str, int] = {}
         """The transaction whose handle an agent's dispose uses: the last one that was given out."""
         self.working: set[str] = set()
@@ -178,7 +180,7 @@ class Lives:
         if name == "cancel" and open_dispatch(config.stack[-1].frame):
             yield from self._cancelled(after, effect)
             return
-        if name == "session/created" and self._is_vetoed(life, effect[1]):
+        if name == "session/created" and self.stored_ids.is_vetoed(life.config.core, effect[1]):
             vetoed = self.machine.step(self.machine.call(config, ("escape", *effect))).config
             yield ("live", effect), life._replace(config=vetoed)
             yield HIDDEN, life._replace(config=vetoed)  # the storage hears of it first
@@ -266,30 +268,15 @@ class Lives:
             yield from (after for kind, after in self._outcomes(life, where) if kind == wanted)
 
     def taken(self, life: Life, number: int) -> Is | Literal["waits"]:
-        """C-RES-8, C-RES-9  Whether what is stored has the id of a fresh create, which is refused then before anything
-        is composed; it may wait for a resume of that id first."""
-        op = self.creates[number]
-        is_asked = life.config.core.law.stored_ids_are_refused and op.op in ("create", "fork")
-        if self.storage is None or not is_asked or self._where("setup", number) in life.arrived:
-            return "no"
-        return "waits" if self._is_reserved(life, op.agent) else self.storage.holds(op.agent)
+        """Whether what is stored has the id of a create whose setup has not begun."""
+        is_composing = self._where("setup", number) in life.arrived
+        return "no" if is_composing else self.stored_ids.taken(life.config.core, number)
 
     def clause_of_taken(self, life: Life, agent: str) -> str:
         """The rule that keeps a fresh create of this id from going on, if one does; empty otherwise."""
         waiting = [point[1] for point, _ in life.config.parked if point[0] == "setup"]
         found = {self.taken(life, number) for number in waiting if self.creates[number].agent == agent}
         return "C-RES-9" if "yes" in found else "C-RES-8" if "waits" in found else ""
-
-    def _is_vetoed(self, life: Life, number: int) -> bool:
-        """C-RES-8  The storage refuses to hear of a fresh session whose id a resume has reserved."""
-        op = self.creates[number]
-        return op.op != "resume" and self.book.opening.storage and self._is_reserved(life, op.agent)
-
-    def _is_reserved(self, life: Life, agent: str) -> bool:
-        """C-RES-7  A resume of this id is under way."""
-        id = self.id(agent)
-        members = life.config.core.members
-        return any(t.id == id and t.verb == "resume" and t.public == "pending" and not t.reason for t in members)
 
     def _composes(self, life: Life, number: int) -> bool:
         """The setup of a create stands at its gate, or is about to."""

@@ -67,7 +67,7 @@ class Storage:
 
     def __init__(self, book: Book, law: Law) -> None:
         self._law = law
-        self._is_there = book.opening.storage
+        self.is_there = book.opening.storage
         self.dialect: Dialect = VERSIONS[law.session_format]
         self.logs: dict[str, Chronicle] = {}
         """The log of each session of this world, live or not, as far as it is known."""
@@ -105,7 +105,7 @@ class Storage:
     def has(self, id: str) -> Is:
         """C-RES-5  Whether a resume finds this session. A log that may have been lost perhaps is there."""
         log = self.logs.get(id)
-        if not self._is_there or log is None or id in self._unreadable:
+        if not self.is_there or log is None or id in self._unreadable:
             return "no"
         if log.durable or not log.is_whole:
             return "yes"
@@ -115,7 +115,7 @@ class Storage:
 
     def holds(self, id: str) -> Is:
         """C-RES-9  Whether there is a log of this id, be it one that no resume can read."""
-        return "yes" if self._is_there and id in self._unreadable else self.has(id)
+        return "yes" if self.is_there and id in self._unreadable else self.has(id)
 
     def collides(self, id: str, log: Chronicle) -> None:
         """C-RES-9  A fresh session has begun: nothing of it is written where another log has its id."""
@@ -134,7 +134,7 @@ class Storage:
 
     def unwritten(self) -> list[str]:
         """Sessions of this world of which something has been appended since all was written last."""
-        open_ones = self.logs.items() if self._is_there else ()
+        open_ones = self.logs.items() if self.is_there else ()
         return [id for id, log in open_ones if id not in self._past and len(log.events) > log.durable]
 
     def remember(self, id: str, log: Chronicle) -> None:
