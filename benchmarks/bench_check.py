@@ -12,6 +12,7 @@ import os
 import resource
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -231,6 +232,46 @@ def check_seconds(path: Path, accept: bool = True) -> float:
     return used
 
 
+_CHECK_ONCE = """
+import sys
+from pathlib import Path
+from loopconform.check import Options, check_file
+check_file(Path(sys.argv[1]), Options("dsh-0.1"))
+print(open("/proc/self/status").read())
+"""
+
+
+def _peak(status: str) -> float:
+    """The most memory that a process held so far, in MiB, from its status as Linux tells it."""
+    return next((int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0.0)
+
+
+def check_memory(path: Path) -> float:
+    """Peak memory of a process that checks the file and does nothing else, in MiB."""
+    done = subprocess.run([sys.executable, "-c", _CHECK_ONCE, str(path)], capture_output=True, text=True, check=True)
+    return _peak(done.stdout)
+
+
+def peer_memory(path: Path) -> float:
+    """Peak memory of jq on the same file, looked at while it runs, in MiB."""
+    peak = 0.0
+    with subprocess.Popen(["zstdcat", str(path)], stdout=subprocess.PIPE) as reader:
+        peer = subprocess.Popen(["jq", "-c", "."], stdin=reader.stdout, stdout=subprocess.DEVNULL)
+        while peer.poll() is None:
+            peak = max(peak, _peak(Path(f"/proc/{peer.pid}/status").read_text()))
+            time.sleep(0.01)
+    return peak
+
+
+def peaks(what: str, path: Path) -> Iterator[Figure]:
+    """The memory of the check and of the peer, where the system tells it."""
+    if not Path("/proc/self/status").exists():
+        return
+    yield Figure(f"{what}: peak memory of the check", (check_memory(path),), "MiB")
+    if peer_name() != "json.loads":
+        yield Figure(f"{what}: peak memory of jq", (peer_memory(path),), "MiB")
+
+
 def check_rate(path: Path, events: int, accept: bool) -> float:
     """Events per CPU second of the check."""
     return events / check_seconds(path, accept)
@@ -255,6 +296,5 @@ def workloads(status: Status) -> list[Figure]:
                         figures.append(repeated(f"{what}: {label}", "events / CPU s", rate, runs))
                     ratios = tuple(peer_seconds(path) / check_seconds(path) for _ in range(runs))
                     figures.append(Figure(f"{what}: {peer_name()} ÷ check", ratios, "ratio"))
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        figures.append(Figure("peak memory of this process", (peak,), "MiB"))
+                    figures.extend(peaks(what, path))
     return figures

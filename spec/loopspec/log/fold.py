@@ -87,14 +87,16 @@ def _take_step_start(log: Log, row: Row) -> None:
 
 
 def _take_step_end(log: Log, row: Row) -> None:
-    log.claims = {key: held for key, held in log.claims.items() if held.value > log.last_step}
+    if log.claims:
+        log.claims = {key: held for key, held in log.claims.items() if held.value > log.last_step}
     log.step = None
     _close_step(log)
 
 
 def _close_step(log: Log) -> None:
     log.anchor = None
-    log.calls = {}
+    if log.calls:
+        log.calls = {}
     log.unanswered = 0
     log.last_result_order = -1
     log.skipped_in_step = False
