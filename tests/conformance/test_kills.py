@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from loopconform.mutants import matrix, search, table
+from loopconform.mutants import equal, matrix, search, surroundings, table
 from loopconform.mutants.matrix import Bench
 from loopconform.mutants.named import everything, named
-from loopconform.mutants.patch import Switch, faulty, original_of
+from loopconform.mutants.patch import Switch, faulty, original_of, places_of
 from loopconform.runner.channel import InsideChannel
 from loopconform.runner.play import Player
 from loopspec import driver
@@ -20,6 +20,13 @@ HINT = "to search anew: make kills"
 
 def test_every_fault_has_a_fate() -> None:
     assert list(KILLS) == list(FAULTS), HINT
+
+
+def test_every_fault_fits() -> None:
+    """The text that it changes is there, once, in a function that somebody uses."""
+    originals = {id: original_of(fault) for id, fault in FAULTS.items()}
+    assert all(faulty(fault, originals[id]) for id, fault in FAULTS.items())
+    assert [id for id, fault in FAULTS.items() if not places_of(fault, originals[id])] == []
 
 
 def test_there_are_enough_of_them() -> None:
@@ -68,6 +75,37 @@ def test_no_fault_survives_in_silence() -> None:
     holes = {kill.fault: kill.words for kill in KILLS.values() if kill.fate == "hole"}
     assert holes == dict(search.reasons())
     assert all(kill.words for kill in KILLS.values())
+
+
+PROOFS = {
+    "equivalent": {bound.name for bound in equal.bounds()},
+    "unobservable": {bound.name for bound in surroundings.bounds()},
+}
+PROVED = [kill for kill in KILLS.values() if kill.fate in PROOFS and not kill.words.startswith(search.ELSEWHERE)]
+
+
+def test_every_proof_names_bounds_that_there_are() -> None:
+    """The proofs themselves are repeated by `make kills`, which looks at everything but the kills anew."""
+    named_ones = {kill.fault: set(kill.words.removeprefix(search.UNASKED).split("; ")) for kill in PROVED}
+    assert {kill.fault for kill in PROVED if not named_ones[kill.fault] <= PROOFS[kill.fate]} == set(), HINT
+
+
+QUICK = ("driver one", "scheduler", "creation one", "creation pair")
+"""Bounds of some thousand states."""
+
+
+def test_equivalent_faults_change_no_small_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The law's graphs at the quick bounds, with all of them asked beside it."""
+    quick = [bound for bound in equal.bounds() if bound.name.startswith(QUICK)]
+    monkeypatch.setattr(equal, "bounds", lambda: quick)
+    equivalent = [FAULTS[kill.fault] for kill in PROVED if kill.fate == "equivalent"]
+    told = FAULTS["driver/stops-too-early"]
+    found = equal.findings([*equivalent, told])
+    assert [id for id, finding in found.items() if finding.differs] == [told.id], HINT
+    for kill in PROVED:
+        if kill.fate == "equivalent":
+            at_hand = {bound.name for bound in quick} & set(kill.words.split("; "))
+            assert set(found[kill.fault].asked) == at_hand, HINT
 
 
 def test_the_page_is_current() -> None:

@@ -22,8 +22,9 @@ def bound(name: str) -> Bound:
 @pytest.mark.parametrize(
     ("fault", "name", "is_told"),
     [
-        ("driver/no-tick", "driver one, dsh-0.1", False),
-        ("driver/exit-gap-is-open", "driver one, seed", False),
+        ("driver/no-tick", "driver one, seed", False),
+        ("driver/no-tick", "driver one, dsh-0.1,", True),
+        ("inbox/edit-in-place-refused", "driver one, seed", False),
         ("driver/stops-too-early", "driver one, seed", True),
         ("creation/announces-again", "creation one", False),
         ("creation/never-cancels", "creation one", True),

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from loopconform.mutants.differences import Ear
 from loopconform.mutants.patch import Fault
+from loopconform.mutants.surroundings import POOLS
 from loopspec.kernel.explore import explore
 from loopspec.profile import Profile, law
 from loopspec.properties import creation_explorations as creations
@@ -96,6 +97,10 @@ def _creation(profile: Profile, choices: dict[str, Any], budgets: dict[str, int]
     return _whole(creations.exploring(plan, profile)[0])
 
 
+def _scheduler(profile: Profile, version: int) -> int:
+    return _whole(Scheduling(law(profile, version), EVERYTHING))
+
+
 def bounds() -> Iterator[Bound]:
     """Every exploration, smaller ones first."""
     for name, depth in (("flat", 0), ("nested", 1)):
@@ -104,7 +109,8 @@ def bounds() -> Iterator[Bound]:
             yield Bound(f"inbox {name}, {profile}/v{version}", partial(_inbox, profile, version, limits))
     for profile, version in LAWS:
         yield Bound(f"driver one, {profile}/v{version}", partial(_driver, profile, version, DRIVER["one"]))
-    yield Bound("scheduler", lambda: _whole(Scheduling(law("seed", 4), EVERYTHING)))
+    for profile, version in POOLS:
+        yield Bound(f"scheduler, {profile}", partial(_scheduler, profile, version))
     for name, (choices, budgets) in CREATION.items():
         for profile in CREATORS:
             yield Bound(f"creation {name}, {profile}", partial(_creation, profile, choices, budgets))

@@ -21,6 +21,7 @@ from loopconform.mutants.matrix import Bench, Kill
 from loopconform.mutants.named import HOME, everything, slug
 from loopconform.mutants.patch import Fault
 from loopconform.protocol.case import Case
+from loopconform.protocol.parts import Profile
 from loopconform.protocol.requests import Do, Release, Settle
 from loopconform.runner.channel import InsideChannel
 from loopconform.runner.results import Result
@@ -48,14 +49,21 @@ def own(case: Case) -> bool:
     return case.id.split("/")[0] not in ("loop", "life", "taken", "resume", "tape")
 
 
+def profiles(case: Case) -> tuple[Profile, ...]:
+    """The laws that a case is worth playing under: of the grid the first one."""
+    return case.profiles if own(case) else case.profiles[:1]
+
+
 def heard(faults: Sequence[Fault], cases: Mapping[str, Case], told: Told) -> Ear:
     """Every case with all faults asked beside it: those in which one answers otherwise, as `case@profile`."""
     ear = Ear(faults, most=400)
+    if not ear.differs:
+        return ear  # faults of the harness alone: none can be asked beside it
     channel = InsideChannel()
     order = sorted(cases.values(), key=lambda case: (not own(case), len(case.program)))
     try:
         for number, case in enumerate(order):
-            for profile in case.profiles if own(case) else case.profiles[:1]:
+            for profile in profiles(case):
                 ear.play(channel, case, profile)
             if number % 500 == 499:
                 told(f"{number + 1} of {len(order)} cases heard")
@@ -69,7 +77,7 @@ def tries(fault: Fault, differing: Mapping[str, Sequence[str]], cases: Mapping[s
     if fault.id in differing:
         known = matrix.tries_of(differing[fault.id], cases)
     else:
-        known = [(case, case.profiles[0]) for case in cases.values()]
+        known = [(case, profile) for case in cases.values() for profile in profiles(case)]
     known.sort(key=lambda one: (not own(one[0]), fault.breaks not in one[0].clauses, len(one[0].program)))
     short = known[:SHORT] if fault.id in differing else [one for one in known if own(one[0])]
     return [*short, *matrix.diverse(known[len(short) :], SAMPLE)]

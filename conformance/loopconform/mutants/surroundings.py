@@ -248,8 +248,8 @@ class SmallCreation(CreationWorld):
     def moves(self, lives: Any) -> Iterator[tuple[Label, Any]]:
         """Every small move of the protocol's making.
 
-        In a dispatch that no listener of the protocol hears nobody calls; no listener throws; and the storage hands out
-        no session that is live (C-RES-6), or whose resume is open (C-RES-7).
+        In a dispatch that no listener of the protocol hears nobody calls; no awaited listener throws; the storage
+        hands out no session that is live (C-RES-6), or whose resume is open (C-RES-7).
         """
         core, stack = lives.config.core, lives.config.stack
         is_unheard = bool(stack) and (stack[-1].frame[0] in UNHEARD or stack[-1].frame == AFTER_A_RUN)
@@ -357,6 +357,10 @@ CREATION: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
         {"verbs": ("create", "resume"), "requests": ("dispose",), "setups": ("settles",), "fibers": ()},
         {"depth": 1, "creates": 2, "ids": 1, "callers": 1, "aborts": 1, "disposals": 1},
     ),
+    "refused": (
+        {"verbs": ("create", "create_now"), "events": ("session/created",), "requests": ("dispose",), "fibers": ()},
+        {"depth": 0, "creates": 2, "ids": 1, "callers": 1, "disposals": 1, "escapes": 1},
+    ),
     "waiting": (
         {"fibers": ("agents",), "requests": ("dispose",), "setups": ("settles",)},
         {"depth": 0, "creates": 1, "ids": 1, "callers": 1, "disposals": 1, "unloads": 1, "wakes": 1, "waits": 1},
@@ -366,11 +370,15 @@ CREATION: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
         {"depth": 0, "creates": 2, "ids": 2, "callers": 1, "disposals": 1, "unloads": 1},
     ),
 }
-"""Choices and budgets: nobody's listener throws, nobody registers objects of his own."""
+"""Choices and budgets: no listener throws but that of a storage (C-RES-8), nobody registers objects of his own."""
 
 
 LAWS: tuple[tuple[Profile, int], ...] = (("seed", 0), ("dsh-0.1", 0), ("dsh-0.1.7", 4))
 """What is asked under one law only is seen under that law only."""
+
+
+POOLS: tuple[tuple[Profile, int], ...] = (("seed", 4), ("dsh-0.1", 0))
+"""The laws of the pool: only the first one completes a batch that has failed."""
 
 
 def bounds() -> Iterator[Bound]:
@@ -381,12 +389,9 @@ def bounds() -> Iterator[Bound]:
             yield Bound(
                 f"driver {name}, {profile}, at gates", partial(_driver, chosen, budgets), _driver_seen, _driver_reads
             )
-    yield Bound(
-        "scheduler, the hooks of the protocol",
-        lambda: GatedScheduling(law("seed", 4), BATCH),
-        _scheduler_seen,
-        _scheduler_reads,
-    )
+    for profile, version in POOLS:
+        pool = partial(GatedScheduling, law(profile, version), BATCH)
+        yield Bound(f"scheduler, {profile}, the hooks of the protocol", pool, _scheduler_seen, _scheduler_reads)
     for name, (choices, budgets) in CREATION.items():
         for profile, _ in LAWS:
             yield Bound(
