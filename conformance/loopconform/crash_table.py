@@ -16,13 +16,16 @@ from typing import Any, NamedTuple
 import anyio
 import anyio.lowlevel
 
+from loopconform.crash_cuts import table
 from loopharness.agent import AgentOptions
 from loopharness.gate import Gate
 from loopharness.harness import Harness, open_harness
 from loopharness.model.scripted import Response, ScriptedAdapter, text, tool_calls
 from loopharness.session import Session
 from loopharness.store.errors import SessionPersistenceNotFoundError
+from loopharness.store.layout import Compression, Layout
 from loopharness.store.memory import MemoryFiles
+from loopharness.store.opening import Opener
 from loopharness.store.service import SessionPersistence
 from loopharness.tools.registry import define_tool
 
@@ -267,12 +270,28 @@ def _table(version: int, checkpoints: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
+CUTS = """
+## Format {version}, the file cut at every byte: {container}
+"""
+
+
+def _cut(version: int, compression: Compression) -> str:
+    """The file of the conversation in the batches in which its barriers wrote it."""
+    disks = {b"".join(map(moment.disk.content, moment.disk.paths())): moment.disk for moment in moments(version)}
+    seen = [Opener(Layout(ROOT, disk), disk).view("main") for disk in disks.values() if disk.paths()]
+    ends = [len(view.events) - view.closers for view in seen]
+    return table(seen[-1].header, list(seen[-1].events), ends, compression)
+
+
 def document() -> str:
     """The whole of `docs/CRASH.md`."""
     parts = [INTRODUCTION]
     for version in (4, 0):
         parts += [WITH.format(version=version), "\n", _table(version, True)]
     parts += [WITHOUT.format(version=4), "\n", _table(4, False)]
+    for version in (4, 0):
+        parts += [CUTS.format(version=version, container="zstd frames, the default"), _cut(version, "zstd")]
+    parts += [CUTS.format(version=4, container="plain rows"), _cut(4, "none")]
     return "".join(parts)
 
 

@@ -499,7 +499,7 @@ async def test_real_format_0_sessions_go_on_as_format_4(path: Path) -> None:
         again = await harness.resume_agent(session_id, MODEL)
         assert again.session.header["version"] == 4
     async with stored(files, session_format=0) as harness:
-        with pytest.raises(SessionFormatUnsupportedError, match="newer"):
+        with pytest.raises(SessionFormatUnsupportedError, match="session_format 4"):
             await harness.resume_agent(session_id, MODEL)
 
 
