@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from loopconform.mutants.differences import Ear
 from loopconform.mutants.patch import Fault
-from loopconform.mutants.surroundings import POOLS
+from loopconform.mutants.surroundings import pool
 from loopspec.kernel.explore import explore
 from loopspec.profile import Profile, law
 from loopspec.properties import creation_explorations as creations
@@ -109,7 +109,7 @@ def bounds() -> Iterator[Bound]:
             yield Bound(f"inbox {name}, {profile}/v{version}", partial(_inbox, profile, version, limits))
     for profile, version in LAWS:
         yield Bound(f"driver one, {profile}/v{version}", partial(_driver, profile, version, DRIVER["one"]))
-    for profile, version in POOLS:
+    for profile, version in pool.LAWS:
         yield Bound(f"scheduler, {profile}", partial(_scheduler, profile, version))
     for name, (choices, budgets) in CREATION.items():
         for profile in CREATORS:
