@@ -194,7 +194,8 @@ def document(found: Findings, own: Profile) -> str:
         lines += [
             "## Not explained by any row",
             "",
-            "The law or the judge is wrong here, or the table lacks a row.",
+            "The law or the judge is wrong here, or the table lacks a row. "
+            f"Shown by {', '.join(f'`{id}`' for id in found.cases[()])}.",
             "",
         ]
         lines += _experiment(found, found.shown[()])
