@@ -53,8 +53,14 @@ def test_every_recorded_case_kills_its_fault() -> None:
     assert not wrong, HINT
 
 
+def is_by_hand(id: str) -> bool:
+    area, *_, name = id.split("/")
+    return (matrix.CASES / "hand" / area / f"{name}.json").exists()
+
+
 def test_every_killer_passes_without_the_fault() -> None:
-    pairs = sorted({(kill.case, kill.profile) for kill in KILLED})
+    """Those that are written by hand are played by `test_hand_cases`, under each of their laws."""
+    pairs = sorted({(kill.case, kill.profile) for kill in KILLED if not is_by_hand(kill.case)})
     cases = matrix.cases_by_id({id for id, _ in pairs})
     player = Player(InsideChannel, 30.0)
     try:

@@ -136,7 +136,7 @@ def findings(faults: Iterable[Fault], told: Callable[[str], None] = lambda line:
     faults = tuple(faults)
     ear = Ear(faults, most=1)
     found = dict.fromkeys(ear.differs, Finding())
-    for bound in bounds():
+    for bound in bounds() if found else ():
         before = dict(ear.asked)
         with ear.listening(bound.name):
             states = bound.explore()
