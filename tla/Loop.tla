@@ -169,6 +169,26 @@ NoEmptyReplay ==
   [][(Runs /\ Top.frame[1] = "replay" /\ label'[1] = "note") => HasPending(core)]_loopVars
 
 -----------------------------------------------------------------------------
+(* Runs that anybody can play over the conformance protocol: calls come    *)
+(* from where a gate holds the loop or somebody is told something, and     *)
+(* answers are outcomes of gates, of a stream that has begun.              *)
+
+NobodyIsThere ==
+  \/ Runs /\ Top.frame[1] = "job called"
+  \/ ~Runs /\ \E i \in 1..Len(parked) : parked[i].point[1] \in {"gap", "tick", "tools"}
+
+PlayableAnswer ==
+  LET point == label'[2]
+      answer == label'[3]
+  IN CASE point[1] = "tools" -> answer[1] # "throws"
+       [] point[1] = "chunk" -> answer[1] = "end" /\ ~point[2] => answer[2] = "stop" /\ ~answer[3]
+       [] OTHER -> TRUE
+
+Playable ==
+  /\ label'[1] \in {"call", "wait"} => ~NobodyIsThere
+  /\ label'[1] = "answer" => PlayableAnswer
+
+-----------------------------------------------------------------------------
 (* What must be reachable; each is checked as an invariant that must fail. *)
 
 (* LR-045, L-WAKE-13: a listener of idle starts the next run by itself.    *)

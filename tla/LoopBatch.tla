@@ -56,4 +56,10 @@ NothingSplitsAnswers ==
 
 (* LR-141, reachable: an abort inside the batch, at the record of a call.  *)
 AbortInBatch == ~(signal # "" /\ sFrame = <<"prepare", 1>>)
+
+(* Playable (Loop.tla), with what the batch is told.                       *)
+PlayableWithBatch ==
+  IF on /\ parked' = parked /\ label'[1] = "answer"
+  THEN \E calls \in BatchSizes : sCalls = calls /\ Batch(calls)!PlayableMove
+  ELSE Playable
 =============================================================================

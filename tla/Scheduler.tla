@@ -627,4 +627,29 @@ Failing ==
 Next == Lane \/ Surroundings \/ Abort \/ Failing
 
 Spec == Init /\ [][Next]_vars
+
+(***************************************************************************)
+(* Runs that anybody can play: what happens in them has an outcome of a    *)
+(* gate, a veto or a cancel in the conformance protocol.                   *)
+(***************************************************************************)
+PlayableMove ==
+    label'[1] = "answer" =>
+        CASE label'[2] = "cap"      -> label'[3] # "throws"
+          [] label'[2] = "classify" -> label'[4] # "throws"
+          [] label'[2] = "prepare"  -> label'[4] \in IF point[3] = "policy" THEN {"dispatch", "post-result", "final-result"}
+                                                     ELSE {"dispatch"}
+          [] label'[2] = "body"     -> label'[4] \in {"success", "failure", "barred"}
+          [] label'[2] = "finalise" -> label'[4] # "throws" /\ ~label'[Len(label')]
+          [] OTHER                  -> FALSE
+
+\* Nobody outside can abort while no gate holds the lane, and here a cancel begins in the run.
+HeldByGates ==
+    /\ ~Running
+    /\ \A c \in live : Among(reached, c)
+    /\ point = Nothing \/ point[1] = "finalise" \/ (point[1] = "prepare" /\ point[3] = "policy")
+
+Playable ==
+    /\ PlayableMove
+    /\ aborted => left.abort < Aborts
+    /\ label'[1] = "abort" => (Running /\ window = "log") \/ HeldByGates
 =============================================================================

@@ -475,8 +475,8 @@ PairsAreHiddenTogether ==
 NewestTurnsStayRaw ==
     [][IsEntryStep => \A i \in SealedAt : cells[i].owner <= largestEnded - Keep /\ cells[i].owner < turn]_view
 
-\* INV-16, CF-20  Seals happen in first steps only, and never in a step that the cap forbids.
-SealsInFirstStepsOnly == [][IsEntryStep => step = 1]_view
+\* INV-16, CF-20  Seals happen in first steps only, their warnings too, and never in a step that the cap forbids.
+SealsInFirstStepsOnly == [][label'[1] \in {"entry", "warned"} => step = 1]_view
 CapIsKept == Cap >= 0 => ~(phase \in {"entered", "streaming"} /\ step > Cap)
 
 \* INV-17, RE-03  Behind an aborted signal the policy writes nothing.

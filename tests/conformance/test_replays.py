@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,16 @@ from loopconform.protocol.case import Case, load_case
 from loopconform.replays.played import Played, play
 from loopconform.replays.program import case_of
 from loopconform.replays.streams import Untranslatable
+from loopconform.replays.table import ENDLESS, PLAYED, reason
 from loopconform.runner.channel import InsideChannel
 from loopconform.runner.play import Player
-from loopconform.tla.instances import TLA
+from loopconform.tla.instances import TLA, instances
 from loopconform.tla.replay import Replay, read
 
-RUNS = sorted((TLA / "runs").glob("*.json"))
+KEPT = sorted((TLA / "runs").glob("*.json"))
+COUNTEREXAMPLES = [one for one in instances() if one.expect == "violates"]
+UNPLAYED = {one.name for one in COUNTEREXAMPLES if reason(one) != PLAYED}
+RUNS = [file for file in KEPT if file.stem not in UNPLAYED]
 
 
 def played(run: Replay, backend: Any = "asyncio") -> Played:
@@ -48,8 +53,35 @@ def test_the_reference_follows_the_runs_of_the_law_and_no_others(file: Path, bac
     assert bool(run.broken) == file.stem.endswith("_Unsafe")
 
 
-def test_runs_of_the_driver_and_of_the_loop_are_among_them() -> None:
-    assert {read(file).machine for file in RUNS} == {"driver", "loop"}
+def test_counterexamples_of_every_group_that_can_be_played_are_among_them() -> None:
+    machines = Counter(read(file).machine for file in RUNS if file.stem.endswith("_Unsafe"))
+    assert set(machines) == {"inbox", "driver", "loop", "scheduler"}
+    assert machines["driver"] > 8
+    assert machines["scheduler"] > 3
+
+
+def test_a_counterexample_that_is_not_played_has_a_reason() -> None:
+    reasons = {one.name: reason(one) for one in COUNTEREXAMPLES}
+    assert all(reasons.values())
+    assert "outside sees" in reasons["MCLoop_replay_Unsafe"]
+    assert reasons["MCScheduler_careless_Unsafe"] == ENDLESS
+    assert "no gate holds the loop at tick" in reasons["MCLoop_tick_Unsafe"]
+    assert {name for name, words in reasons.items() if words == "its run is not kept"} == set()
+
+
+def test_a_run_that_has_come_to_rest_is_left_when_something_comes_behind_it() -> None:
+    done = played(read(TLA / "runs" / "MCLoop_latch_Unsafe.json"))
+    assert (done.result.verdict, done.whole, done.more) == ("PASS", False, ("notify", "agent/status", "running"))
+    assert "where the run rests" in done.told()
+
+
+def test_a_batch_alone_has_to_begin_under_a_live_signal() -> None:
+    ask = ("park", "prepare", 1, "arguments")
+    with pytest.raises(Untranslatable, match="aborted before the batch began"):
+        case_of(run_of(("append", "tool/call", 1), ask, machine="scheduler"))
+    case_of(run_of(("park", "classify", 1), ("answer", "classify", 1, "exclusive"), machine="scheduler"))
+    with pytest.raises(Untranslatable, match="format 4 only"):
+        case_of(Replay("scheduler", "seed", 0, (ask,)))
 
 
 def test_a_loop_with_the_fault_of_the_run_fails() -> None:

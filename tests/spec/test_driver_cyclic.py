@@ -12,20 +12,26 @@ from tests.spec.mutants_driver import MUTANTS, applied
 from loopharness.collector import collector_paused
 from loopspec.kernel.claims import Verdict
 from loopspec.kernel.explore import explore
-from loopspec.kernel.liveness import LeadsTo, check_leads_to
+from loopspec.kernel.liveness import Fairness, LeadsTo, check_leads_to
 from loopspec.profile import Profile, law
 from loopspec.worlds.driver_cyclic import FAIRNESS, LIVENESS, Cyclic, folded, silent
 from loopspec.worlds.world import Node
 
 
-def judged(profile: Profile, pending: int, depth: int, claims: tuple[LeadsTo[Node], ...] = LIVENESS) -> dict[str, str]:
+def judged(
+    profile: Profile,
+    pending: int,
+    depth: int,
+    claims: tuple[LeadsTo[Node], ...] = LIVENESS,
+    fairness: Fairness = FAIRNESS,
+) -> dict[str, str]:
     """Explore completely, and judge; the claims that failed, with the end of their run."""
     with collector_paused():
         exploration = explore(Cyclic(law(profile), pending, depth), is_final=lambda node: True, keep_edges=True)
         assert exploration.complete
         assert exploration.graph is not None
         assert any(label[0] == "append" for label in exploration.labels)
-        results = check_leads_to(silent(exploration.graph), claims, FAIRNESS)
+        results = check_leads_to(silent(exploration.graph), claims, fairness)
     counts = f"{len(exploration.states)} states, {exploration.transitions} moves"
     print(f"{profile}, {pending} pending, depth {depth}: {counts}")
     assert all(one.acyclic and not one.unmatched for one in results)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from loopconform.replays.program import case_of
+from loopconform.replays.program import case_of, ends_at_rest, playable
 from loopconform.replays.transcript import labels_of, visible
 from loopconform.runner.play import Player
 from loopconform.runner.results import Result
@@ -23,16 +23,20 @@ class Played(NamedTuple):
     followed: int
     wanted: tuple[tuple[Any, ...], ...]
     instead: tuple[Any, ...] = ()
+    more: tuple[Any, ...] = ()
+    """What came behind a run of a broken law that had come to rest."""
 
     @property
     def whole(self) -> bool:
-        """All of the run was seen."""
-        return self.followed == len(self.wanted)
+        """All of the run was seen, and nothing behind it where nothing may come."""
+        return self.followed == len(self.wanted) and not self.more
 
     def told(self) -> str:
         """How far the run was followed, in words."""
         if self.whole:
             return f"it follows the run: all {len(self.wanted)} records and events"
+        if self.more:
+            return f"it follows the run to its end, where the run rests; and there came {words(self.more)}"
         came = words(self.instead) if self.instead else "nothing more"
         return (
             f"it follows the run for {self.followed} of {len(self.wanted)} records and events; then the run has "
@@ -47,6 +51,7 @@ def play(player: Player, run: Replay, name: str = "run") -> Played:
     and that a run of a broken law was not. When that is otherwise, the verdict is UNDETERMINED: another thing happened
     than the run was about.
     """
+    run = playable(run)
     case = case_of(run, name)
     result = player.play(case, run.profile)
     wanted = tuple(visible(run.labels, run.machine == "loop"))
@@ -56,7 +61,10 @@ def play(player: Player, run: Replay, name: str = "run") -> Played:
         seen = []
     seen = visible(seen, run.machine == "loop")
     followed = next((at for at, label in enumerate(wanted) if at >= len(seen) or seen[at] != label), len(wanted))
-    played = Played(result, followed, wanted, seen[followed] if followed < min(len(seen), len(wanted)) else ())
+    next_seen = seen[followed] if followed < len(seen) else ()
+    is_left = followed < len(wanted)
+    rests = bool(run.broken) and not is_left and ends_at_rest(run)
+    played = Played(result, followed, wanted, next_seen if is_left else (), next_seen if rests else ())
     if result.verdict != "PASS":
         return played
     return played._replace(result=_held(result, run, played))

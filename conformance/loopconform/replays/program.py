@@ -17,6 +17,7 @@ from typing import Any
 
 from loopconform.cli import version
 from loopconform.protocol.case import Case
+from loopconform.replays.batch_alone import in_a_turn
 from loopconform.replays.streams import Batch, Label, Untranslatable, batches, chunks_at
 from loopconform.tla.replay import Replay
 
@@ -39,7 +40,17 @@ EVENTS = {"abort": "signal/abort"}
 UNHEARD = ("job", "tools/execute")
 """Events of the machine that an adapter does not report."""
 
-MACHINES = ("driver", "loop")
+MACHINES = ("inbox", "driver", "loop", "scheduler")
+"""Machines whose runs are played. The inbox is that of an idle agent; a batch alone is put into a turn."""
+
+
+ALONE = {
+    "creation": "no program is written for these; cases of the suite kill the same faults (`conformance/KILLS.md`)",
+    "request": "adapters and listeners come and go inside a step, and the protocol has no operation for that",
+    "retry": "the plugin that waits between attempts is none that an adapter mounts",
+    "tape": "no program is written for these; cases of the suite kill the same faults (`conformance/KILLS.md`)",
+}
+"""Why runs of the other machines are not played."""
 
 
 @dataclass
@@ -53,10 +64,7 @@ class _Activation:
 
 def case_of(run: Replay, name: str = "run") -> Case:
     """The run as a case. Raises `Untranslatable`."""
-    if run.machine not in MACHINES:
-        raise Untranslatable(
-            f"a run of the machine {run.machine}: only those of {' and '.join(MACHINES)} can be played"
-        )
+    run = playable(run)
     program = [*_opening(run), *_Writer(run).written()]
     return Case.model_validate(
         {
@@ -69,6 +77,20 @@ def case_of(run: Replay, name: str = "run") -> Case:
             "program": program,
         }
     )
+
+
+def playable(run: Replay) -> Replay:
+    """The run as one of the driver or the loop. Raises `Untranslatable` for a machine whose runs cannot be played."""
+    if run.machine not in MACHINES:
+        raise Untranslatable(f"a run of the machine {run.machine}: {ALONE.get(run.machine, 'it is not played')}")
+    return in_a_turn(run) if run.machine == "scheduler" else run
+
+
+def ends_at_rest(run: Replay) -> bool:
+    """Whether nothing runs and nothing is awaited when the run is over: then nothing may come behind it."""
+    writer = _Writer(run)
+    list(writer.written())
+    return not writer.stack and not writer.standing
 
 
 def _opening(run: Replay) -> Iterator[Json]:
@@ -131,7 +153,7 @@ class _Writer:
         elif verb == "append":
             self.since[label[1]] += 1
             self._opens("record", label[1])
-            self.stack[-1].writing = True
+            self._top().writing = True
         elif verb == "notify":
             self._opens("live", EVENTS.get(str(label[1]), str(label[1])))
         elif verb == "refuse":
@@ -185,15 +207,21 @@ class _Writer:
     def _opens(self, kind: str, name: str) -> None:
         self.counts[kind, name] += 1
         self._closes()
-        self.stack[-1].window = (kind, name, self.counts[kind, name])
+        self._top().window = (kind, name, self.counts[kind, name])
 
     def _closes(self) -> None:
-        self.stack[-1].window, self.stack[-1].writing = None, False
+        top = self._top()
+        top.window, top.writing = None, False
+
+    def _top(self) -> _Activation:
+        if not self.stack:
+            raise self._fail("nothing runs in which this could happen")
+        return self.stack[-1]
 
     def _refused(self, name: str) -> None:
         """By the log, when a record is being published; else by somebody's veto of this very record."""
         self._closes()
-        if self.stack[-1].locked:
+        if self._top().locked:
             return
         veto = {"verb": "veto", "record": name, "nth": self.since[name] + 1}
         self.requests.insert(max(len(self.requests) - 1, 0), veto)

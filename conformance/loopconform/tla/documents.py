@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from loopconform.replays.table import rows
 from loopconform.tla.instances import TLA, instances, manifest
 from loopconform.tla.subjects import subjects
 
@@ -88,6 +89,7 @@ def readme(directory: Path = TLA) -> str:
         "Seconds are processor time of the run that pinned the counts; 1.5 or so are the start of Java.",
         "",
     ]
+    lines += ["## Counterexamples that are played", "", *rows(directory), ""]
     lines += ["## Graphs compared", "", *_comparisons(directory), "", *_bounds()]
     return "\n".join(lines) + "\n"
 

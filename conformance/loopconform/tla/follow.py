@@ -24,6 +24,9 @@ from loopspec.profile import Law
 ROW = ("kind", "label", "foreign", "finish", "batch", "system", "calls", "size", "room", "cancels", "fails", "rejects")
 """What the model reads of a row; the fields of `Row` of these names."""
 
+MANY = 5_000
+"""From so many rows on a run of TLC is long enough for the optimising compiler of Java."""
+
 SURROUNDINGS = """  Broken = {}
   Caps = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
   Prepare = {"dispatch", "post-result"}
@@ -155,7 +158,7 @@ def _followed(
             timeout=timeout,
             other_jar=other_jar,
             heap="1500m",
-            small=False,
+            small=sum(len(trace.rows) for trace in traces) < MANY,
         )
     if not done.clean:
         raise Failed(

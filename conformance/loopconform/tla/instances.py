@@ -180,6 +180,15 @@ def verdict_faults(one: Instance, run: Run) -> Iterator[str]:
             yield f"{run.violated} is violated, and not {target}"
 
 
+def comes_in_the_end(directory: Path, name: str) -> bool:
+    """Whether a property is one of liveness: its definition says that something comes in the end."""
+    for module in sorted(directory.glob("*.tla")):
+        found = re.search(rf"^{name} ==(.*?)(?:\n\n|\n\w+ ==|\n===|\Z)", module.read_text(), re.DOTALL | re.MULTILINE)
+        if found is not None and re.search(r"~>|(?<!<)<>(?!>)", found[1]):
+            return True
+    return False
+
+
 def properties_of(text: str) -> list[str]:
     """The names that a `.cfg` file lists as properties."""
     found: list[str] = []

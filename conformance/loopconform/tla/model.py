@@ -105,6 +105,24 @@ def instance_text(model: Model, subject: Subject, bound: str, law: Law, changes:
     return "\n".join(lines) + "\n", "\n".join(config) + "\n"
 
 
+def guards_of(directory: Path) -> set[str]:
+    """The guards that the models in a directory can do without, by name."""
+    return {
+        name
+        for module in directory.glob("*.tla")
+        for name in re.findall(r'\b(?:Guarded|Intact)\("([^"]+)"\)', module.read_text())
+    }
+
+
+def _known_guards_only(model: Model, changes: dict[str, Any]) -> None:
+    """A guard that there is not is never missed: a comparison without it would be equal, and say nothing."""
+    known = guards_of(model.directory)
+    broken = changes.get("Broken", frozenset())
+    unknown = sorted(str(name) for name in broken if name not in known) if isinstance(broken, frozenset) else []
+    if known and unknown:
+        raise NotComparable(f"no guard is called {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+
+
 def witness(subject: Subject, bound: str, law: Law, wanted: str, *, model: Model | None = None) -> Run:
     """A shortest run of a model to a state where `wanted`, a TLA+ formula, is true; its trace is empty without one."""
     model = model or model_of(subject)
@@ -138,6 +156,7 @@ def graph_of(
     finish cleanly or the dump cannot be used.
     """
     model = model or model_of(subject)
+    _known_guards_only(model, changes or {})
     module, config = instance_text(model, subject, bound, law, changes or {})
     with tempfile.TemporaryDirectory(prefix="loopspec-equal-") as private:
         place = Path(private)

@@ -37,10 +37,11 @@ def origin(one: Instance) -> dict[str, Any]:
     assert nearest is not None
     broken = re.findall(r'"([^"]*)"', given.get("Broken", ""))
     if machine in subjects():
-        return {
+        head = {
             "machine": machine,
             "profile": nearest[1],
             "sessionFormat": nearest[2],
             "broken": [*broken, *nearest[3]],
         }
+        return {**head, "calls": int(given["Calls"])} if machine == "scheduler" else head
     return {"machine": machine, "broken": broken}

@@ -27,6 +27,8 @@ class Replay(NamedTuple):
     labels: tuple[tuple[Any, ...], ...]
     broken: tuple[str, ...] = ()
     """Guards and switches that were out of force in the model that made this run."""
+    calls: int = 0
+    """How many calls the batch has, in a run of the scheduler."""
 
 
 class BadReplay(ValueError):
@@ -59,7 +61,10 @@ def parsed(value: Any) -> Replay:
     broken = value.get("broken", [])
     if not isinstance(broken, list):
         raise BadReplay(f"`broken` lists guards, and is {broken!r}")
-    return Replay(machine, profile, session_format, tuple(found), tuple(map(str, broken)))
+    calls = value.get("calls", 0)
+    if type(calls) is not int:
+        raise BadReplay(f"`calls` counts the calls of a batch, and is {calls!r}")
+    return Replay(machine, profile, session_format, tuple(found), tuple(map(str, broken)), calls)
 
 
 def to_python(value: Any) -> Any:

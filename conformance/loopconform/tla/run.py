@@ -20,6 +20,10 @@ from loopconform.tla.story import labels_of, mermaid, told
 from loopconform.tla.tlc import Missing, Run, Stopped, run
 
 
+LARGE = 20_000
+"""From so many states on a run is long enough for the optimising compiler of Java."""
+
+
 def check(one: Instance, other_jar: Path | None = None, workers: int = 1, timeout: float = 1800) -> Run:
     """Run TLC on one instance."""
     return run(
@@ -30,7 +34,7 @@ def check(one: Instance, other_jar: Path | None = None, workers: int = 1, timeou
         workers=workers,
         other_jar=other_jar,
         timeout=timeout,
-        small=one.tier == "quick",
+        small=manifest(one.config.parent).get(one.name, {}).get("distinct", LARGE) < LARGE,
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from loopspec.kernel.machine import Answer, Machine, Outcome, Rules, append, go, leave, note, park, state
+from loopspec.kernel.machine import Answer, Frame, Machine, Outcome, Rules, append, go, leave, note, park, state
 from loopspec.tape.config import course
 from loopspec.tape.select import Kind, Limits, Node, select, unpaired
 
@@ -126,19 +126,20 @@ def decided(s: Tape, step: int, renewed: bool, answer: Answer) -> Outcome[Tape]:
             return leave(s, ("return", "reject"))
         case "seal":
             planned = plan(s, renewed=renewed)
-            return go(s, ("warn", planned.broken, planned.spans))
+            unseen = next((one for one in planned.broken if one[0] not in s.warned), None)
+            if unseen is None:
+                return go(s, ("seal", planned.spans))
+            return go(s, ("warn", *unseen, ("decided", step, renewed, answer)))
     return go(s, ("fold",))
 
 
 @rule("warn")
-def warn(s: Tape, broken: tuple[tuple[Warned, Span], ...], spans: tuple[Span, ...]) -> Outcome[Tape]:
-    """TP-24, TP-25  One warning for each retained portion, once in a session instance."""
-    if not broken:
-        return go(s, ("seal", spans))
-    (key, raw), rest = broken[0], broken[1:]
-    if key in s.warned:
-        return go(s, ("warn", rest, spans))
-    return note(s.put(warned=tuple(sorted((*s.warned, key), key=repr))), ("warned", raw), ("warn", rest, spans))
+def warn(s: Tape, key: Warned, raw: Span, again: Frame) -> Outcome[Tape]:
+    """TP-24, TP-25  One warning for a retained portion, once in a session instance.
+
+    It is no record and nothing can come between (TP-09), so the same plan is made behind it, and knows it.
+    """
+    return note(s.put(warned=tuple(sorted((*s.warned, key), key=repr))), ("warned", raw), again)
 
 
 @rule("seal")

@@ -166,9 +166,9 @@ SUBJECT = Subject(
     ),
     extra={
         "alphabet": "one two loaded refusals strangers family ends/dsh-0.1 observed/dsh-0.1",
-        "ci": "loaded ends ends/dsh-0.1 observed/dsh-0.1",
-        "by command": "deep two strangers shutdown/dsh-0.1 two/dsh-0.1 strangers/dsh-0.1 ends/dsh-0.1.7 "
-        "observed/dsh-0.1.7",
+        "ci": "loaded ends/dsh-0.1",
+        "by command": "deep two ends observed/dsh-0.1 strangers shutdown/dsh-0.1 two/dsh-0.1 strangers/dsh-0.1 "
+        "ends/dsh-0.1.7 observed/dsh-0.1.7",
     },
     environment=prose("creation"),
 )

@@ -122,8 +122,8 @@ SUBJECT = Subject(
     ),
     extra={
         "alphabet": "odd changed jobs small",
-        "ci": "tiny odd",
-        "by command": "faults changed jobs odd/dsh-0.1 jobs/dsh-0.1",
+        "ci": "tiny",
+        "by command": "faults odd changed jobs odd/dsh-0.1 jobs/dsh-0.1",
     },
     environment=prose("driver"),
 )

@@ -52,8 +52,8 @@ SUBJECT = Subject(
     ),
     switches=("observers_see_splice_done", "minus_zero_is_refused"),
     extra={
-        "ci": "small",
-        "by command": "quick tiny/dsh-0.1",
+        "ci": "tiny",
+        "by command": "quick small tiny/dsh-0.1",
     },
     environment=prose("inbox").replace("{STARTS}", _set(STARTS)).replace("{COUNTS}", _set(COUNTS)),
 )

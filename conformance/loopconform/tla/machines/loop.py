@@ -116,8 +116,8 @@ SUBJECT = Subject(
     switches=(*DRIVER.switches, *SCHEDULER.switches),
     extra={
         "alphabet": "small",
-        "ci": "small",
-        "by command": "nested windows silent small/dsh-0.1",
+        "ci": "silent",
+        "by command": "nested windows small small/dsh-0.1",
     },
     environment=prose("loop"),
 )

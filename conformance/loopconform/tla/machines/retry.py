@@ -77,7 +77,7 @@ SUBJECT = Subject(
     environment=prose("retry"),
     extra={
         "alphabet": "chains quick",
-        "ci": "chains",
-        "by command": "full deep quick tiny small tiny/dsh-0.1",
+        "ci": "tiny",
+        "by command": "full deep quick chains small tiny/dsh-0.1",
     },
 )
