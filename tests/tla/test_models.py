@@ -74,7 +74,7 @@ def test_every_comparison_is_pinned_and_one_to_one() -> None:
 
 def test_a_guard_that_there_is_not_is_refused() -> None:
     subject = subjects()["inbox"]
-    with pytest.raises(NotComparable, match="no guard is called latches; there are .*latch"):
+    with pytest.raises(NotComparable, match=r"no guard is called latches; there are .*latch"):
         graph_of(subject, subject.quick, subject.law(), changes={"Broken": frozenset({"latches"})})
 
 

@@ -28,7 +28,8 @@ def rows(directory: Path) -> Iterator[str]:
 
 def is_seen(run: Replay) -> bool:
     """Whether what a run does last, which is what its law forbids, is seen from outside."""
-    return run.labels[-1][0] != "note"
+    verb: str = run.labels[-1][0]
+    return verb != "note"
 
 
 def reason(one: Instance) -> str:

@@ -19,7 +19,6 @@ from loopconform.tla.runs import keep, run_faults, text_of
 from loopconform.tla.story import labels_of, mermaid, told
 from loopconform.tla.tlc import Missing, Run, Stopped, run
 
-
 LARGE = 20_000
 """From so many states on a run is long enough for the optimising compiler of Java."""
 
