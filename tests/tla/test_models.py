@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from loopconform.commands.equal import pin_faults, python_graph, title
-from loopconform.tla.documents import equalities, mapping, readme
+from loopconform.tla.documents import equalities, mapping, readme, seconds_in_ci
 from loopconform.tla.dump import Moves, NotComparable
 from loopconform.tla.equality import compare, moves_of
 from loopconform.tla.instances import TLA, faults_of, instances, manifest
@@ -22,6 +22,8 @@ from loopspec.profile import Profile
 QUICK = [(name, *one) for name, subject in subjects().items() for one in subject.in_ci]
 ENOUGH = 100_000
 """States that a deep comparison must have."""
+LIMIT = 150.0
+"""Seconds of TLC that instances and comparisons may take in CI; traces and toys take another 25."""
 
 
 @pytest.mark.tlc
@@ -89,6 +91,10 @@ def test_every_machine_is_equal_at_a_deep_bound(name: str) -> None:
     pin = equalities()[title(subject, subject.deep, subject.law())]
     assert min(pin["loopspec"], pin["tla"]) >= ENOUGH
     assert subject.by_command[0].bound == subject.deep
+
+
+def test_three_minutes_of_tlc_are_enough() -> None:
+    assert 0 < seconds_in_ci() < LIMIT
 
 
 def test_other_counts_than_pinned_are_a_fault() -> None:

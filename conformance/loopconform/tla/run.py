@@ -67,7 +67,7 @@ def main(
         raise click.UsageError(str(error)) from None
     if not chosen:
         raise click.UsageError("name .cfg files, or a --tier that has some")
-    wrong = 0
+    wrong, cpu = 0, 0.0
     for one in chosen:
         try:
             done = check(one, other_jar, workers, timeout)
@@ -77,6 +77,7 @@ def main(
             click.echo(f"WRONG {one.name}: {error}")
             wrong += 1
             continue
+        cpu += done.cpu
         faults = list(verdict_faults(one, done))
         if record and not faults:
             pin(one, done)
@@ -93,6 +94,7 @@ def main(
             replays.mkdir(parents=True, exist_ok=True)
             (replays / f"{one.name}.json").write_text(text_of(one, done))
         wrong += bool(faults)
+    click.echo(f"{len(chosen)} instances, {wrong} wrong; {cpu:.0f} s of processor time")
     raise SystemExit(1 if wrong else 0)
 
 
