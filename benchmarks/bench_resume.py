@@ -2,7 +2,8 @@
 
 Each resume is a fresh process on a fresh copy of the file, and the two sides take turns. Time is that of all threads,
 from the call to the idle agent, since the reference reads beside its event loop; memory is the peak of the process, and
-what it grew by. A ratio up to 1 means that the reference takes no more than the published packages.
+what it grew by. The reference keeps most events closed until somebody asks for them, so the time with one look at every
+event is told too. A ratio up to 1 means that the reference takes no more than the published packages.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ def workloads(status: Status) -> list[Figure]:
             seconds = {side: tuple(one[side]["used"] for one in rounds) for side in sides}
             peaks = {side: tuple(one[side]["peak"] for one in rounds) for side in sides}
             grown = {side: tuple(one[side]["peak"] - one[side]["before"] for one in rounds) for side in sides}
-            taken = (("time", seconds, "CPU s"), ("peak memory", peaks, "MiB"), ("memory grown", grown, "MiB"))
+            walked = {side: tuple(one[side]["walked"] for one in rounds) for side in sides}
+            looked = ("time with a look at every event", walked, "CPU s")
+            taken = (("time", seconds, "CPU s"), looked, ("peak memory", peaks, "MiB"), ("memory grown", grown, "MiB"))
             for label, values, unit in taken:
                 figures += [Figure(f"{what}, {label}: {side}", values[side], unit) for side in sides]
                 if len(sides) == 2:

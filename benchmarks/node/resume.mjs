@@ -3,7 +3,8 @@
 //   node resume.mjs PEER ROOT SESSION
 //
 // PEER is a directory in whose node_modules the packages are installed. Prints one line of JSON: the CPU seconds that
-// all threads used for the resume, the peak of the process before and behind it in MiB, and the events loaded.
+// all threads used for the resume, and for the resume and one look at every event; the peak of the process before and
+// behind the resume in MiB, and the events loaded.
 
 import { mount } from './published.mjs'
 
@@ -31,5 +32,8 @@ const { agent } = await scope.agents.resume({
   agentOptions: { provider: 'mock', model: 'm1' },
 })
 const used = spent() - start
-const events = agent.session.events.length
-process.stdout.write(JSON.stringify({ used, before, peak: peak(), events }) + '\n', () => process.exit(0))
+const most = peak()
+let events = 0
+for (const event of agent.session.events) if (event.data !== null) events++
+const walked = spent() - start
+process.stdout.write(JSON.stringify({ used, walked, before, peak: most, events }) + '\n', () => process.exit(0))

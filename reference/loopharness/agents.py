@@ -23,9 +23,11 @@ from loopharness.bus import Context, Effect
 from loopharness.creation import configured, inputs
 from loopharness.creation.errors import CreationError, RegistrationError, refusal
 from loopharness.creation.initiator import Initiators
+from loopharness.creation.order import Composition, Order, Setup
 from loopharness.creation.promise import Promise
 from loopharness.creation.scheduler import Scheduler
-from loopharness.creation.transactions import AgentHandle, Composition, Order, Setup, Transactions
+from loopharness.creation.transaction import AgentHandle
+from loopharness.creation.transactions import Transactions
 from loopharness.session import Session
 from loopharness.signal import Signal
 from loopharness.store import resume as stored

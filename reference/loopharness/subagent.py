@@ -18,7 +18,7 @@ from pydantic import Field
 from loopharness.agent import Agent, AgentOptions, user_message
 from loopharness.agents import Meta
 from loopharness.bus import Context
-from loopharness.creation.transactions import Setup
+from loopharness.creation.order import Setup
 from loopharness.errors import HarnessError
 from loopharness.harness import Harness
 from loopharness.session import Session

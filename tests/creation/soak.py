@@ -15,7 +15,7 @@ import anyio
 from tests.creation.stage import MODEL, Veto
 
 from loopharness.agent import Agent
-from loopharness.creation.transactions import Transaction
+from loopharness.creation.transaction import Transaction
 from loopharness.harness import Harness, open_harness
 from loopharness.model.scripted import ScriptedAdapter, text
 from loopharness.session import Session

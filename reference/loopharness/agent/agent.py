@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import anyio
@@ -19,23 +18,20 @@ from anyio.abc import TaskGroup
 
 from loopharness.agent.attempt import Attempts
 from loopharness.agent.maintenance import Job, Maintenance
-from loopharness.agent.messages import CauseKind, Messages, accepted, random_id, user_message
+from loopharness.agent.messages import CauseKind, Messages, accepted, user_message
+from loopharness.agent.options import AgentOptions, Services
+from loopharness.agent.pending import Inbox, Message
 from loopharness.agent.records import Recorder
-from loopharness.bus import AgentEvents, Bus, Context
+from loopharness.bus import AgentEvents, Context
 from loopharness.creation.errors import CreationError, refusal
 from loopharness.errors import error_chain
 from loopharness.frozen import FrozenDict, freeze
 from loopharness.interpreter import Interpreter
-from loopharness.model.service import LlmService
-from loopharness.prompt import SystemPrompt
 from loopharness.session import REENTRY, Session, SessionDataError
-from loopharness.settings import LoopSettings
 from loopharness.signal import AbortController, Signal
 from loopharness.tools.batch import ToolBatch
-from loopharness.tools.pipeline import ToolPipeline
-from loopharness.tools.registry import ToolRegistry
 from loopspec import context as contexts
-from loopspec import driver, inbox
+from loopspec import driver
 from loopspec.driver import Driver
 from loopspec.inbox import Ids, Target
 from loopspec.kernel.machine import Answer, Effect, Operation
@@ -43,114 +39,12 @@ from loopspec.profile import Law
 from loopspec.values import Record
 
 if TYPE_CHECKING:
-    from loopharness.creation.transactions import Transaction, Transactions
+    from loopharness.creation.transaction import Transaction
+    from loopharness.creation.transactions import Transactions
 
-__all__ = ["Agent", "AgentOptions", "Inbox", "Services"]
+__all__ = ["Agent"]
 
 _log = logging.getLogger("loopharness")
-
-Message = Mapping[str, Any] | str
-"""What the sending calls take: a user message, or text that becomes one."""
-
-
-@dataclass(frozen=True)
-class AgentOptions:
-    """How an agent calls its model. `max_tokens` caps the output of each request (L-REQ-3)."""
-
-    provider: str = ""
-    model: str = ""
-    max_tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        """L-SET-5  Refuse a cap that is not a positive safe integer."""
-        cap = self.max_tokens
-        if cap is not None and not (type(cap) is int and 0 < cap < 2**53):
-            raise TypeError("agent maxTokens must be a positive safe integer")
-
-    def as_record(self) -> dict[str, Any]:
-        """The options under the names that requests use."""
-        record: dict[str, Any] = {"provider": self.provider, "model": self.model}
-        if self.max_tokens is not None:
-            record["maxTokens"] = self.max_tokens
-        return record
-
-
-@dataclass(frozen=True)
-class Services:
-    """What an agent works with."""
-
-    bus: Bus
-    llm: LlmService
-    tools: ToolRegistry
-    pipeline: ToolPipeline
-    prompt: SystemPrompt
-    settings: LoopSettings
-    new_id: Callable[[], str] = random_id
-    """Gives every message that is minted here its id."""
-
-
-class Inbox:
-    """The two pending lists, and the changes that anyone may make to them (L-IN-1)."""
-
-    __slots__ = ("_agent",)
-
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
-
-    @property
-    def next_turn(self) -> tuple[FrozenDict, ...]:
-        """Messages that will each start a turn."""
-        return self._agent.messages.all_of(self._agent.core.next_turn)
-
-    @property
-    def next_step(self) -> tuple[FrozenDict, ...]:
-        """Messages that will join at the next step boundary."""
-        return self._agent.messages.all_of(self._agent.core.next_step)
-
-    @property
-    def has_pending(self) -> bool:
-        """Whether anything waits."""
-        return inbox.has_pending(self._agent.core)
-
-    def append(self, target: Target, message: Message) -> None:
-        """Insert at the end; nobody is woken."""
-        self.splice(target, float("inf"), 0, [message])
-
-    def prepend(self, target: Target, message: Message) -> None:
-        """Insert at the front; nobody is woken."""
-        self.splice(target, 0, 0, [message])
-
-    def splice(
-        self, target: Target, start: float, delete_count: float, inserted: Sequence[Message] = ()
-    ) -> tuple[FrozenDict, ...]:
-        """Remove and insert in one change; answers the removed messages (L-IN-4 to L-IN-8).
-
-        Coordinates are clamped into the list; a negative start counts from its end. Raises `ValueError` for an
-        id that would be pending twice, `SessionDataError` for data that is not lossless JSON, `RuntimeError`
-        from inside a record's observer.
-        """
-        core = self._agent.core
-        items = inbox.pending(core, target)
-        first, count = inbox.normalised(len(items), start, delete_count)
-        leaving = items[first : first + count]
-        removed = self._agent.messages.all_of(leaving)
-        numbers = self._agent.offer(inserted, leaving)
-        self._agent.call("splice", target, start, delete_count, numbers)
-        return removed
-
-    def replace(self, id: str, message: Message) -> bool:
-        """Put another message in the place of a pending one; false when that is not pending (L-IN-10)."""
-        old = self._agent.number_of(id)
-        (new,) = self._agent.offer([message], (old,))
-        return bool(self._agent.call("replace", old, new))
-
-    def remove(self, id: str) -> bool:
-        """Take a pending message out; false when it is not pending (L-IN-11)."""
-        return bool(self._agent.call("remove", self._agent.number_of(id)))
-
-    def clear(self) -> None:
-        """Discard everything: next-step first, then next-turn (L-IN-12)."""
-        self._agent.call("clear_inbox")
 
 
 class Agent:

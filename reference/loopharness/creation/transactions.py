@@ -5,146 +5,30 @@ Each effect of the machine has one short function here. None of them asks what s
 
 from __future__ import annotations
 
-import contextvars
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final
 
 import anyio.abc
 
-from loopharness.agent import Agent, AgentOptions, Services
-from loopharness.bus import Context, Effect
-from loopharness.creation.engine import Engine, Item
-from loopharness.creation.errors import refusal
+from loopharness.agent import Agent, Services
+from loopharness.bus import Context
+from loopharness.creation.engine import Engine
 from loopharness.creation.initiator import Initiators
+from loopharness.creation.order import Order
 from loopharness.creation.promise import Promise
+from loopharness.creation.transaction import AgentHandle, Transaction
 from loopharness.errors import error_chain
 from loopharness.session import Session
-from loopharness.signal import Signal
 from loopspec import creation
 from loopspec.kernel.machine import Answer
 from loopspec.kernel.machine import Effect as Point
 from loopspec.profile import Law
-from loopspec.transaction import AGENTS, NOWHERE, Owner, Verb, find
+from loopspec.transaction import AGENTS, NOWHERE, Owner, find
 
-__all__ = ["AgentHandle", "Composition", "Order", "Setup", "Storage", "Transactions"]
+__all__ = ["Transactions"]
 
 _log = logging.getLogger("loopharness")
-
-
-class Composition(Protocol):
-    """What a setup may answer: its `commit()` runs once, just before the agent is published (C-TXN-B2)."""
-
-    def commit(self) -> object:
-        """Make the composition final. Must be undone by the end of the scope."""
-
-
-Setup = Callable[[Context], "Composition | Awaitable[Composition | None] | None"]
-"""Composes an unpublished agent through its scoped context: tools, prompt sections, listeners (C-SET-1)."""
-
-
-class Storage(Protocol):
-    """What the transactions need of a store of sessions."""
-
-    async def reserve(self, session_id: str) -> None:
-        """Refuse the id of a fresh session that is stored already."""
-
-    async def close(self, session: Session) -> None:
-        """Drain a session and let go of it."""
-
-    def release(self, session_id: str) -> None:
-        """Give back a session that was opened and not published."""
-
-
-@dataclass
-class Order:
-    """What was asked for."""
-
-    verb: Verb
-    id: str
-    owner: Context
-    options: AgentOptions = field(default_factory=AgentOptions)
-    setup: Setup | None = None
-    signal: Signal | None = None
-    source: Literal["startup", "resume"] = "startup"
-    session: Session | None = None
-    """The private session of a create."""
-    load: Callable[[], Awaitable[Session]] | None = None
-    """Gets the private session of a resume."""
-    flaw: str = ""
-    """What is wrong with the inputs, for the machine; `fault` is the error behind it."""
-    fault: Exception | None = None
-    storage: Storage | None = None
-
-
-class Transaction(Item):
-    """One create or resume with everything that belongs to it."""
-
-    __slots__ = (
-        "caller",
-        "composition",
-        "ended",
-        "failure",
-        "handled",
-        "kept",
-        "loading",
-        "order",
-        "outcome",
-        "owner_effect",
-        "public",
-        "scope",
-        "started",
-        "unhook",
-        "unwound",
-    )
-
-    def __init__(self, number: int, id: int, name: str) -> None:
-        super().__init__(number, id, name)
-        self.order: Order
-        self.public: Promise[AgentHandle] = Promise()
-        self.ended: Promise[None] = Promise()
-        self.handled = False
-        """Somebody holds the promise of the teardown."""
-        self.scope: Context | None = None
-        self.owner_effect: Effect | None = None
-        self.unhook: Callable[[], None] | None = None
-        self.caller: contextvars.Context = contextvars.copy_context()
-        self.composition: Any = None
-        self.loading: anyio.CancelScope | None = None
-        """Around the load of a resume."""
-        self.outcome: Answer | None = None
-        """How the load, the setup or an awaited dispatch came out; `None` while it is open."""
-        self.started = False
-        """The gate of the driver is open (N-1)."""
-        self.kept = False
-        """A wake waits for the gate to open."""
-        self.unwound = False
-        self.failure: Exception | None = None
-        """What the store could not write at the end."""
-
-
-class AgentHandle:
-    """The only way for a consumer to end an agent (C-HND-1, C-OWN-1)."""
-
-    __slots__ = ("_transaction", "_transactions", "agent")
-
-    def __init__(self, transactions: Transactions, transaction: Transaction) -> None:
-        assert transaction.agent is not None
-        self.agent: Final[Agent] = transaction.agent
-        self._transactions = transactions
-        self._transaction = transaction
-
-    def dispose(self) -> Promise[None]:
-        """Ask for the end of the agent, at once; await the answer for the end itself (C-TDN-1, C-REE-1).
-
-        Everybody gets the same promise. Do not await it from work of the agent itself: the disposal waits for that
-        work (C-REE-2).
-        """
-        return self._transactions.dispose(self._transaction)
-
-    def __repr__(self) -> str:
-        return f"<AgentHandle {self.agent.id}>"
 
 
 class Transactions:
@@ -473,32 +357,10 @@ class Transactions:
     def _reject(self, number: int, why: str) -> None:
         item = self.of(number)
         self._unhook(item)
-        item.public.reject(self._rejection(item, why))
+        item.public.reject(item.rejection(why))
         if item.ended.settled or find(self.engine.core, number) is None:
             item.ended.resolve(None)
             self.engine.drop(item)
-
-    def _rejection(self, item: Transaction, why: str) -> Exception:
-        own = {
-            "seed": item.error("inputs"),
-            "options": item.error("inputs"),
-            "not-found": item.error("load"),
-            "mint": item.error("mint"),
-            "setup": item.error("setup"),
-            "commit": item.error("commit"),
-            "created": item.error("session/created", "agent/created", "agent/session-start"),
-            "disposal": item.error("cancel", "agent/disposed"),
-            "caller": self._abort_reason(item),
-        }.get(why)
-        return own or refusal(why, item.name, "agent" if why == "agent-exists" else "session")
-
-    def _abort_reason(self, item: Transaction) -> Exception:
-        reason = item.order.signal.reason if item.order.signal is not None else None
-        if isinstance(reason, Exception):
-            return reason
-        error = refusal("caller", item.name)
-        error.reason = reason  # type: ignore[attr-defined]
-        return error
 
     def _unhook(self, item: Transaction) -> None:
         unhook, item.unhook = item.unhook, None
