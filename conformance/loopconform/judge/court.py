@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from loopconform.judge.changes import with_settings
 from loopconform.judge.creation_judge import CREATION_EVENTS, CREATION_GATES, PROMISED, CreationJudge, attempt_of
 from loopconform.judge.fits import shown
 from loopconform.judge.jury import Jury
 from loopconform.judge.logged import LoggedJudge
-from loopconform.judge.moves import with_settings
 from loopconform.judge.points import Block, Book
 from loopconform.judge.sealing import SealingJudge
 from loopconform.judge.storage import Start, Storage

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from loopconform.judge.changes import Label
 from loopconform.judge.entries import entry_misfit, fold_misfit
-from loopconform.judge.moves import Label
 from loopconform.judge.points import Book, Facts, Point
 from loopconform.judge.records import equal, part, record_misfit
 from loopconform.protocol.replies import Live, Raised, Record, Returned

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
-from loopconform.judge.moves import ANYHOW, HIDDEN, RETURNED, Label
+from loopconform.judge.changes import HIDDEN, Label
+from loopconform.judge.moves import ANYHOW, RETURNED
 from loopconform.judge.points import Block, Book, Frame
 from loopconform.judge.storage import Is, Storage
 from loopconform.judge.stored_ids import StoredIds

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from loopconform.judge import explain
+from loopconform.judge.changes import Label, Step
 from loopconform.judge.chronicle import Chronicle
 from loopconform.judge.loop_judge import LoopJudge
-from loopconform.judge.moves import Label, Moves, Step
+from loopconform.judge.moves import Moves
 from loopconform.judge.points import Book, Point
 from loopconform.judge.storage import Start
 from loopconform.judge.verdict import Found

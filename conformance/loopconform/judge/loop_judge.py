@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from loopconform.judge import explain
+from loopconform.judge.changes import without
 from loopconform.judge.fits import misfit
-from loopconform.judge.moves import Moves, without
+from loopconform.judge.moves import Moves
 from loopconform.judge.points import Block, Book, Frame, Place, Point, call_number, places
 from loopconform.judge.verdict import Undecided
 from loopconform.protocol.replies import Fulfilled, Gate, Record, Rejected, Settled

@@ -13,37 +13,15 @@ A label is what an adapter must report when the move is made; an empty one belon
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any
 
-from loopconform.judge.points import (
-    BATCH_GATES,
-    DRIVER_GATES,
-    USUAL,
-    Block,
-    Book,
-    Facts,
-    Frame,
-    Place,
-    Point,
-    assembled,
-    canonical,
-    is_visible,
-    tool_of,
-)
-from loopconform.judge.writing import Barrier
-from loopspec import scheduler, stream
-from loopspec.attempt import aborted
-from loopspec.driver import Driver, barred, is_quiet
-from loopspec.kernel.machine import Answer, Config, Effect, Operation, log_is_locked
-from loopspec.loop import Composition, Loop, batch_runs, log_is_busy, runs
-from loopspec.scheduler import Batch
+from loopconform.judge.answers import Answers
+from loopconform.judge.changes import HIDDEN, Label, Step, after_record, ended_at_once, with_settings, without
+from loopconform.judge.points import Block, Frame, Point
+from loopspec.driver import barred, is_quiet
+from loopspec.kernel.machine import Effect, Operation, log_is_locked
+from loopspec.loop import Loop, log_is_busy, runs
 
-Label = tuple[Any, ...]
-Step = tuple[Label, Point]
-
-HIDDEN: Label = ()
 RETURNED: Effect = ("return", None)
 ANYHOW: Effect = ("anyhow",)
 """The result of an operation that is not the loop's: it may return or throw."""
@@ -53,18 +31,8 @@ PRESETS = {"followup": ("next-turn", True), "steer": ("next-step", True), "injec
 CALL_BLOCK = "tool-call"
 
 
-class Moves:
+class Moves(Answers):
     """The moves of one agent's points, under one composition of machines."""
-
-    def __init__(self, book: Book, machine: Composition) -> None:
-        self.book = book
-        self.machine = machine
-        self.closing = False
-        """The initiator scope is closing: no driver starts (C-INI-7)."""
-        self.unpublished = False
-        """The session is in no registry: what is appended to it is published nowhere (C-REGS-6)."""
-        self.barrier: Barrier | None = None
-        """What waits until the log is durable, where the gate `flush` holds."""
 
     def of(self, point: Point) -> Iterator[Step]:
         """Every move. While a segment runs there is hardly a choice; else whatever can be answered may be."""
@@ -87,15 +55,6 @@ class Moves:
         if point.doomed == "perhaps":
             point = point._replace(doomed="no")
         return next(self.of(point), None) is None and not point.frames and not point.blocks
-
-    def waits(self, point: Point, place: Place) -> bool:
-        """S-DSK-33  The hook at this gate is not reached yet: what the routine has appended is not durable."""
-        gate, key = place
-        if self.barrier is None or place in point.arrived:
-            return False
-        if gate == "chunk" and any(at[0] == "chunk" and at[1] for at, _ in point.loop.driver.parked):
-            return False
-        return gate in ("pre-step", "chunk", "tool") and self.barrier.bars(key if gate == "tool" else None)
 
     # -- operations
 
@@ -144,10 +103,10 @@ class Moves:
         else:
             facts = with_settings(point.facts, op)
             result = RETURNED if kind == "when-idle" else ANYHOW
-            yield HIDDEN, _ended_at_once(point._replace(facts=facts), result)
+            yield HIDDEN, ended_at_once(point._replace(facts=facts), result)
             if facts.tools != point.facts.tools and self._is_listing(point):
                 facts = facts._replace(listed=tuple(name for name, _ in facts.tools))
-                yield HIDDEN, _ended_at_once(point._replace(facts=facts), result)
+                yield HIDDEN, ended_at_once(point._replace(facts=facts), result)
 
     def _is_listing(self, point: Point) -> bool:
         """Prompt assembly has begun, and may not have looked at the tools yet: it does so before its waterfall."""
@@ -168,10 +127,10 @@ class Moves:
         may_be_drained = may_be_drained and operation[:2] != ("cancel", "disposed")
         if law.disposed_agent_is_silent and may_be_drained:
             # N-7: whether it has been drained by now is the creation judge's affair.
-            yield HIDDEN, _ended_at_once(point, ("raise", "disposed"))
+            yield HIDDEN, ended_at_once(point, ("raise", "disposed"))
         loop = self.machine.call(point.loop, operation)
         if len(loop.driver.stack) == len(point.loop.driver.stack):  # it waits for the log
-            yield HIDDEN, _ended_at_once(point._replace(loop=loop), RETURNED)
+            yield HIDDEN, ended_at_once(point._replace(loop=loop), RETURNED)
             return
         running = point.frames[-1]._replace(state="running", height=len(loop.driver.stack))
         yield HIDDEN, point._replace(loop=loop, frames=(*point.frames[:-1], running))
@@ -179,13 +138,13 @@ class Moves:
     def _append(self, point: Point, type: str) -> Iterator[Step]:
         """Somebody else's record: refused while another is being published (L-LOG-3)."""
         if log_is_locked(point.loop.driver) or log_is_busy(point.loop):
-            yield HIDDEN, _ended_at_once(point, ("raise", "refused"))
+            yield HIDDEN, ended_at_once(point, ("raise", "refused"))
             return
         refused, point = self._vetoed(point, type)
         if refused:
-            yield HIDDEN, _ended_at_once(point, ("raise", "refused"))
+            yield HIDDEN, ended_at_once(point, ("raise", "refused"))
         else:
-            yield HIDDEN if self.unpublished else ("foreign", type), _ended_at_once(point, RETURNED)
+            yield HIDDEN if self.unpublished else ("foreign", type), ended_at_once(point, RETURNED)
 
     def _vetoed(self, point: Point, type: str) -> tuple[bool, Point]:
         """A record of this type is about to be published: is it refused? One that is not counts for every veto."""
@@ -234,7 +193,7 @@ class Moves:
                 yield HIDDEN, point._replace(loop=refused)
                 return
             label: Label = HIDDEN if self.unpublished else ("record", effect)
-            yield label, point._replace(loop=after, facts=_after_record(point.facts, effect, self._is_v4))
+            yield label, point._replace(loop=after, facts=after_record(point.facts, effect, self._is_v4))
         elif verb == "notify":
             yield from self._notified(point, effect, after)
         else:
@@ -285,263 +244,3 @@ class Moves:
         assert batch is not None
         begun = self.machine.schedules.step(self.machine.schedules.call(batch, ("execute", call)))
         return point._replace(loop=point.loop._replace(batch=begun.config))
-
-    def _enter(self, point: Point, call: int) -> Iterator[Step]:
-        """The wrappers of a dispatch have reached its body."""
-        batch = point.loop.batch
-        assert batch is not None
-        if tool_of(point.facts, call) is None or call in batch.core.entered or call in point.facts.barred:
-            return
-        if self.waits(point, ("tool", point.facts.calls[call - 1][0])):
-            return
-        entered = self.machine.schedules.step(self.machine.schedules.call(batch, ("enter", call)))
-        facts = point.facts
-        if not entered.effect[1]:
-            facts = facts._replace(barred=(*facts.barred, call))
-        yield HIDDEN, point._replace(loop=point.loop._replace(batch=entered.config), facts=facts)
-
-    # -- answers
-
-    def _answers(self, point: Point) -> Iterator[Step]:
-        batch = point.loop.batch
-        if batch is not None:
-            for index, (at, _) in enumerate(batch.parked):
-                if scheduler.is_question(at):
-                    yield HIDDEN, self._asked(point, batch, at, index)
-                    return
-        core = point.loop.driver.core
-        for index, (at, _) in enumerate(point.loop.driver.parked):
-            if at[0] in ("gap", "tick"):
-                yield HIDDEN, self._answered(point, ("done",), index)
-            elif at[0] == "tools":
-                if self.machine.batch_is_due(point.loop):
-                    yield HIDDEN, point._replace(loop=self.machine.begin(point.loop, len(point.facts.calls)))
-            elif self.waits(point, (DRIVER_GATES[at[0]], "")):
-                continue
-            elif at[0] == "chunk" and point.facts.mode == "usual":
-                yield HIDDEN, self._pulled(point, None, index)
-            else:
-                for outcome, after in self._outcomes(point, (DRIVER_GATES[at[0]], ""), aborted(core)):
-                    yield from self._driver_answer(after, core, at, index, outcome)
-        if batch is not None:
-            yield from self._batch_answers(point, batch)
-
-    def _outcomes(self, point: Point, place: Place, is_aborted: bool) -> Iterator[tuple[Any, Point]]:
-        """How a hook may come out now; nothing while it stands at its gate or has not been reported there yet."""
-        gate, key = place
-        if place in point.arrived:
-            for one in point.released:
-                if one[0] == place:
-                    gone = point._replace(arrived=without(point.arrived, place), released=without(point.released, one))
-                    yield self.book.releases[one[1]].outcome, gone
-                    return
-            if self.book.holds.get(gate) and is_aborted and gate != "close":
-                yield _Aborted, point._replace(arrived=without(point.arrived, place))
-            return
-        for id in point.plans:
-            plan = self.book.plans[id]
-            if plan.gate == gate and plan.key in (None, key):
-                yield plan.outcome, point._replace(plans=without(point.plans, id))
-                return
-        if gate not in self.book.holds:
-            yield None, point
-
-    def _answered(self, point: Point, answer: Answer, index: int) -> Point:
-        return point._replace(loop=self.machine.answer(point.loop, answer, index))
-
-    def _driver_answer(self, point: Point, core: Driver, at: Effect, index: int, outcome: Any) -> Iterator[Step]:
-        """The answer that an outcome means, with what else it changes."""
-        name, facts = at[0], point.facts
-        kind = "done" if outcome is None else outcome.kind
-        if name == "chunk":
-            yield HIDDEN, self._pulled(point, outcome, index)
-            return
-        answer: Answer = ("done",)
-        if name == "close":
-            answer = ("closed", is_visible(facts))
-        elif name == "maintenance":
-            facts = facts._replace(worked=(*facts.worked, kind))
-        elif kind == "throws":
-            answer = ("throws",)
-        elif name == "pre-step":
-            batch = at[1]
-            if kind == "enter":
-                wanted = tuple(self.book.number(id) for id in outcome.messages)
-                batch = tuple(message for message in wanted if message in batch)
-            answer = ("reject",) if kind == "reject" else ("enter", batch)
-        elif name == "request":
-            model = facts.logged[0] if core.headed and facts.logged else "m1"
-            facts = facts._replace(
-                model=outcome.model if kind == "config" else model, chunk="", stream=(), sources=(), mode=""
-            )
-        elif name == "prepare":
-            changed = facts.logged != (facts.model, facts.listed) or self._starts_series(point)
-            systems = int(core.law.session_format == 4 and not facts.prompted)
-            answer = ("prepared", changed, facts.context != facts.model, systems)
-        elif name == "recovery":
-            answer = ("retry",) if kind == "retry" else ("none",)
-        yield HIDDEN, self._answered(point._replace(facts=facts), answer, index)
-
-    def _starts_series(self, point: Point) -> bool:
-        """S-REQ-21  Nobody here rewrites what a model has been shown."""
-        return False
-
-    def _pulled(self, point: Point, outcome: Any, index: int) -> Point:
-        """A pull of the stream came back: with a chunk, with its end, or with an error."""
-        facts = point.facts
-        if outcome is None and facts.mode == "":
-            facts = facts._replace(mode="usual")
-        if facts.mode == "usual":
-            taken = len(facts.stream)
-            chunk = canonical(USUAL[taken]) if taken < len(USUAL) else ""
-        else:
-            facts = facts._replace(mode="scripted")
-            chunk = canonical(outcome.chunk) if outcome is not None and outcome.kind == "chunk" else ""
-        if chunk:
-            return self._answered(point._replace(facts=facts._replace(chunk=chunk)), ("chunk",), index)
-        if outcome is not None and outcome.kind == "throws":
-            return self._answered(point._replace(facts=facts), ("throws", is_visible(facts)), index)
-        answer, facts = _end_of_stream(facts)
-        return self._answered(point._replace(facts=facts), answer, index)
-
-    # -- the batch
-
-    def _asked(self, point: Point, batch: Config[Batch], at: Effect, index: int) -> Point:
-        """A question of the scheduler, answered before anything else happens."""
-        if at[0] == "contexts":
-            contexts = dict(point.facts.contexts)[at[1]]
-            return point._replace(frames=(*point.frames, Frame(0, contexts)))
-        answer: Answer = ("cap", point.facts.cap)
-        if at[0] == "classify":
-            answer = ("parallel",) if tool_of(point.facts, at[1]) else ("exclusive",)
-        return self._resumed(point, batch, answer, index)
-
-    def _resumed(self, point: Point, batch: Config[Batch], answer: Answer, index: int) -> Point:
-        return point._replace(loop=point.loop._replace(batch=self.machine.schedules.resume(batch, answer, index)))
-
-    def _contexts_taken(self, point: Point, answer: Answer) -> Point:
-        batch = point.loop.batch
-        assert batch is not None
-        index = next(at for at, (waits, _) in enumerate(batch.parked) if waits[0] == "contexts")
-        return self._resumed(point, batch, answer, index)
-
-    def _batch_answers(self, point: Point, batch: Config[Batch]) -> Iterator[Step]:
-        is_aborted = batch.core.aborted
-        for index, (at, _) in enumerate(batch.parked):
-            call = at[1]
-            if at[0] == "prepare" and at[2] == "arguments":
-                yield HIDDEN, self._resumed(point, batch, ("dispatch",), index)
-                continue
-            if at[0] == "body":
-                if tool_of(point.facts, call) is None:  # nobody knows the tool: its dispatch fails by itself
-                    for answer in (("failure",), ("final-result",)):
-                        yield HIDDEN, self._resumed(point, batch, answer, index)
-                    continue
-                if call in point.facts.barred:
-                    yield HIDDEN, self._resumed(point, batch, ("barred",), index)
-                    continue
-                if call not in batch.core.entered:
-                    yield from self._enter(point, call)
-                    continue
-            place = (BATCH_GATES[at[0]], point.facts.calls[call - 1][0])
-            for outcome, after in self._outcomes(point, place, is_aborted):
-                answer, facts = self._tool_answer(after.facts, at, outcome)
-                yield HIDDEN, self._resumed(after._replace(facts=facts), batch, answer, index)
-
-    def _tool_answer(self, facts: Facts, at: Effect, outcome: Any) -> tuple[Answer, Facts]:
-        kind = "done" if outcome is None else outcome.kind
-        name, call = at[0], at[1]
-        if name == "prepare":
-            answers = {"deny": ("post-result",), "throws": ("final-result",)}
-            return answers.get(kind, ("dispatch",)), facts
-        if name == "body":
-            if kind == "throws":
-                return ("failure",), facts
-            if outcome is not None and outcome.concludes:
-                facts = facts._replace(concluding=(*facts.concluding, call))
-            if outcome is not None and outcome.text != "ok":
-                facts = facts._replace(texts=(*facts.texts, (call, outcome.text)))
-            return ("success",), facts
-        contexts = tuple(self.book.number(id) for id in outcome.contexts) if kind in ("accept", "block") else ()
-        if contexts:
-            facts = facts._replace(contexts=(*facts.contexts, (call, contexts)))
-        if kind in ("block", "throws"):
-            return ("block", bool(contexts)), facts
-        return ("accept", call in facts.concluding and at[2] == "success", bool(contexts)), facts
-
-
-class _Aborted:
-    """The outcome of a gate that honours an abort."""
-
-    kind = "throws"
-
-
-# -- changes -----------------------------------------------------------------------------------------------------
-
-
-def without(items: tuple[Any, ...], item: Any) -> tuple[Any, ...]:
-    """The items but for the first one that is this."""
-    at = items.index(item)
-    return items[:at] + items[at + 1 :]
-
-
-def _ended_at_once(point: Point, result: Effect) -> Point:
-    top = point.frames[-1]
-    return point._replace(frames=(*point.frames[:-1], top._replace(state="ended", result=result)))
-
-
-def with_settings(facts: Facts, op: Any) -> Facts:
-    """Tools and the pool as an operation leaves them."""
-    if op.op == "cap":
-        return facts._replace(cap=op.size)
-    if op.op in ("tool", "drop-tool"):
-        tools = {name: parallel for name, parallel in facts.tools if name != op.name}
-        if op.op == "tool":
-            tools[op.name] = op.parallel
-        return facts._replace(tools=tuple(sorted(tools.items())))
-    return facts
-
-
-def _after_record(facts: Facts, record: Effect, is_v4: bool) -> Facts:
-    kind = record[0]
-    if kind == "request/header":
-        return facts._replace(logged=(facts.model, facts.listed))
-    if kind == "request/context":
-        return facts._replace(context=facts.model)
-    if kind == "system/message":
-        return facts._replace(prompted=True)
-    if kind == "assistant/chunk":
-        return facts._replace(stream=(*facts.stream, facts.chunk))
-    return facts
-
-
-def _end_of_stream(facts: Facts) -> tuple[Answer, Facts]:
-    """What the end of a stream means, by the folds of the law (L-STR-3 to L-STR-8)."""
-    whole = assembled(facts.stream)
-    visible = is_visible(facts)
-    if stream.failure(whole) is not None:
-        return ("end", "failure", False, visible), facts
-    try:
-        settlement = stream.settle(whole)
-    except stream.AssemblyError:
-        return ("throws", visible), facts
-    calls = tuple((str(block["id"]), str(block["name"])) for block in stream.tool_calls(settlement.content))
-    finish = "max-tokens" if settlement.finish["kind"] == "max-tokens" else "stop"
-    after = facts._replace(calls=calls, recalled=(), started=(), barred=(), concluding=(), contexts=(), texts=())
-    return ("end", finish, bool(calls), visible), after
-
-
-def content_of(facts: Facts, interrupted: bool) -> Any:
-    """The content of the anchor of the open stream."""
-    whole = assembled(facts.stream)
-    settlement = stream.settle_interrupted(whole) if interrupted else stream.settle(whole)
-    return json.loads(canonical([_plain(block) for block in settlement.content]))
-
-
-def _plain(block: Any) -> dict[str, Any]:
-    return dict(block)
-
-
-def segment_runs(point: Point) -> bool:
-    """A synchronous segment of either machine is under way."""
-    return runs(point.loop) or batch_runs(point.loop)

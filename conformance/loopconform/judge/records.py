@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from loopconform.judge.moves import content_of
+from loopconform.judge.changes import content_of
 from loopconform.judge.points import Book, Facts, Point, assembled, call_number, canonical
 from loopspec import stream
 from loopspec.kernel.machine import Effect

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from loopconform.judge.changes import HIDDEN, Step
 from loopconform.judge.chronicle import Chronicle
 from loopconform.judge.entries import unstable
 from loopconform.judge.folding import Due, due
 from loopconform.judge.logged import LoggedJudge, LoggedMoves
-from loopconform.judge.moves import HIDDEN, Step
 from loopconform.judge.points import Book, Facts, Point, assembled, canonical
 from loopconform.judge.recalling import page
 from loopconform.judge.storage import Start

@@ -8,8 +8,9 @@ from typing import Any
 import anyio
 import anyio.abc
 
+from loopconform.adapters.python_reference.quiet import quiet
 from loopconform.adapters.python_reference.storage import Storage, disk_with
-from loopconform.adapters.python_reference.world import World, quiet
+from loopconform.adapters.python_reference.world import World
 from loopconform.protocol.parts import LIVE_EVENTS, OPS, PROTOCOL_VERSION
 from loopconform.protocol.replies import HelloReply, Implementation, Ok, Returned, Settled, Unsupported
 from loopharness.harness import open_harness

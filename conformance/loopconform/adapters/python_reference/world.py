@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
-import anyio
-
 from loopconform.adapters.python_reference.gates import Gates, Planned
 from loopconform.adapters.python_reference.storage import ATTEMPT, Storage
+from loopconform.adapters.python_reference.stream import Stream
 from loopconform.protocol.parts import LIVE_EVENTS
 from loopconform.protocol.replies import Fulfilled, Live, Problem, Raised, Record, Rejected, Returned, Snapshot
 from loopconform.protocol.requests import Open, React, Veto
@@ -22,17 +21,6 @@ from loopharness.tools.registry import define_tool
 
 OPTIONS = AgentOptions(provider="mock", model="m1")
 WORDS = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan"), "-0": -0.0}
-USUAL = tuple(
-    freeze(chunk)
-    for chunk in (
-        {"type": "block-start", "index": 0, "blockType": "text"},
-        {"type": "text-delta", "index": 0, "text": "ok"},
-        {"type": "block-end", "index": 0, "block": {"type": "text", "text": "ok"}},
-        {"type": "usage", "usage": {"inputTokens": 1, "outputTokens": 1}},
-        {"type": "finish", "reason": {"kind": "stop"}},
-    )
-)
-"""The usual stream of a model."""
 
 
 def message(id: str) -> dict[str, Any]:
@@ -227,7 +215,7 @@ class World:
         if self.opening.requests:
             fields = {name: thaw(value) for name, value in request.items() if name != "signal"}
             self._live(agent, "llm/stream", {**fields, "messages": [thaw(message) for message in request["messages"]]})
-        return Stream(self, agent, request["signal"])
+        return Stream(self.gates, agent, request["signal"])
 
     async def _request_error(self, payload: Mapping[str, Any], proceed: Any) -> Any:
         outcome = await self.gates.stand("request-error", payload["agent"].id, "", payload["signal"])
@@ -433,79 +421,7 @@ class World:
         }
 
 
-class Stream:
-    """One model stream: planned chunks, held ones, or the usual ones."""
-
-    def __init__(self, world: World, agent: str, signal: Signal) -> None:
-        self._world = world
-        self._agent = agent
-        self._signal = signal
-        self._usual: list[FrozenDict] | None = None
-        self._scripted = False
-        self._over = False
-
-    def __aiter__(self) -> Stream:
-        return self
-
-    async def __anext__(self) -> FrozenDict:
-        item = (
-            None if self._usual is not None else await self._world.gates.stand("chunk", self._agent, "", self._signal)
-        )
-        if item is not None:
-            self._scripted = True
-            if item.kind == "chunk":
-                return freeze(item.chunk)  # type: ignore[no-any-return]
-            self._over = True
-            raise StopAsyncIteration
-        if self._scripted:
-            self._over = True
-            raise StopAsyncIteration
-        if self._usual is None:
-            self._usual = list(USUAL)
-        if not self._usual:
-            self._over = True
-            raise StopAsyncIteration
-        return self._usual.pop(0)
-
-    async def aclose(self) -> None:
-        """The gate `close`, unless the stream is over by itself."""
-        if not self._over:
-            self._over = True
-            await self._world.gates.stand("close", self._agent)
-
-
 def _has(data: Any, where: Mapping[str, Any] | None) -> bool:
     if where is None:
         return True
     return isinstance(data, Mapping) and all(name in data and data[name] == value for name, value in where.items())
-
-
-async def quiet() -> None:
-    """Wait until every other task waits for something, without a timer, on either backend."""
-    import sniffio
-
-    if sniffio.current_async_library() == "trio":
-        import trio.testing
-
-        await trio.testing.wait_all_tasks_blocked()
-        while _threads_work():
-            await anyio.lowlevel.checkpoint()
-            await trio.testing.wait_all_tasks_blocked()
-        return
-    await _quiet_asyncio()
-
-
-def _threads_work() -> bool:
-    """Something is being read or written; nobody reads requests while one is answered."""
-    return anyio.to_thread.current_default_thread_limiter().borrowed_tokens > 0
-
-
-async def _quiet_asyncio() -> None:
-    import asyncio
-
-    this, calm = asyncio.current_task(), 0
-    while calm < 2:
-        await anyio.lowlevel.checkpoint()
-        waiters = [getattr(task, "_fut_waiter", None) for task in asyncio.all_tasks() if task is not this]
-        is_calm = not _threads_work() and all(waiter is not None and not waiter.done() for waiter in waiters)
-        calm = calm + 1 if is_calm else 0
