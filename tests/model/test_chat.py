@@ -268,7 +268,9 @@ def test_a_torn_end_is_left_out(torn: bytes, finished: bytes, file: Path) -> Non
 def test_a_torn_end_is_taken_up(server: Server, finished: bytes, file: Path) -> None:
     file.write_bytes(finished + b'{"type":"turn/st')
     script = server.script("Two.")
-    assert loopspec("chat", "--base-url", script.url, "--resume", file, "--once", "b").returncode == 0
+    done = loopspec("chat", "--base-url", script.url, "--resume", file, "--once", "b")
+    assert done.returncode == 0
+    assert "ended in the middle of a write" in done.stderr
     assert file.read_bytes().startswith(finished)
     assert len(ends(file)) == 2
     assert [message["content"] for message in script.log()[0]["body"]["messages"]] == ["a", "One.", "b"]

@@ -35,6 +35,8 @@ class Journal:
         self.header: Final = header
         self.events: Final = events
         self.failure: OSError | None = None
+        self.was_torn = False
+        """The end of the file was torn by a crash; what was whole has been kept."""
         self._file = file
         self._written = len(events)
         self._unwritten = b""
@@ -73,7 +75,9 @@ class Journal:
         except BaseException:
             os.close(file)
             raise
-        return cls(path, file, stored.header, stored.events)
+        journal = cls(path, file, stored.header, stored.events)
+        journal.was_torn = report.verdict == "torn"
+        return journal
 
     def write(self, header: Record, events: Sequence[Record]) -> None:
         """Bring the file up to these events: all of the session, of which the first ones are in it already."""
@@ -118,7 +122,7 @@ def _why(report: FileReport) -> str:
     if report.message:
         return f": it {report.message}"
     first = next((item for item in report.findings if item.level in ("E", "U")), None)
-    return "" if first is None else f": line {first.line}, {first.rule}: {first.reason}"
+    return "" if first is None else f": line {first.line}, {first.rule}: {first.reason.rstrip('.')}"
 
 
 def _ends_well(path: Path) -> bool:

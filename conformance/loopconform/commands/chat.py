@@ -111,6 +111,9 @@ def command(
     screen = Screen(
         sys.stdout.fileno(), colour=terminal and "NO_COLOR" not in os.environ, prompt=terminal and once is None
     )
+    if journal.was_torn:
+        kept = f"{journal.path} ended in the middle of a write; {len(journal.events):,} events were kept"
+        click.echo(printable(kept), err=True)
     if once is None:
         screen.line(f"{model} at {options.settings.base_url}; this conversation is in {journal.path}", dim=True)
         if journal.header is not None:

@@ -155,7 +155,7 @@ def _earlier(loaded: Loaded, script: Path) -> Earlier | None:
         raise BadScript([Fault(line, "resume", f"{path} {report.message}", "Give a session file that is there.")])
     if stored.header is None or report.verdict not in ("clean", "warnings", "torn"):
         first = next((item for item in report.findings if item.level in ("E", "U")), None)
-        reason = "" if first is None else f": line {first.line}, {first.rule}: {first.reason}"
+        reason = "" if first is None else f": line {first.line}, {first.rule}: {first.reason.rstrip('.')}"
         advice = f"Look at it with `loopspec check {path}`."
         raise BadScript([Fault(line, "resume", f"{path} cannot be taken up{reason}", advice)])
     return Earlier(stored.header, stored.events)
