@@ -8,9 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import anyio
 import pytest
 from click.testing import CliRunner
+from tests.harness import test_golden_traces as golden
 from tests.logs.corpus import SHARED
+from tests.logs.generated import stored
 
 from loopconform.cli import main
 from loopconform.commands.trace_check import followed_in, traces_in
@@ -195,10 +198,27 @@ TRACE_FAULTS: dict[str, tuple[Callable[[list[Row]], list[Row]], tuple[Any, ...]]
 """What is done to the trace of `tools/model-order`, and the row at which TLC is stuck."""
 
 
+def golden_traces() -> list[Trace]:
+    """The logs of the golden traces G1 to G6, under the law of published loops."""
+    written: list[Rows] = []
+
+    def keeping(*arguments: Any) -> Rows:
+        written.append(stored(*arguments))
+        return written[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(golden, "stored", keeping)
+        for name, play in vars(golden).items():
+            if name.startswith("test_g"):
+                anyio.run(play, "dsh-0.1")
+    return [trace(rows, f"G{number}") for number, rows in enumerate(written, 1)]
+
+
 class Followed(NamedTuple):
     """What came of everything in format 0: whole logs and traces, and damaged ones by the name of the fault."""
 
     logs: list[Verdict]
+    golden: list[Verdict]
     cases: list[Verdict]
     damaged_logs: dict[str, Verdict]
     damaged_traces: dict[str, Verdict]
@@ -213,9 +233,11 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
     (order,) = cases["tools/model-order"]
     broken = [trace(change(rows_of(name))) for name, change, _, _ in FAULTS.values()]
     altered_ones = [altered(order, change) for change, _ in TRACE_FAULTS.values()]
-    verdicts = iter(check([*logs, *observed, *broken, *altered_ones], law("dsh-0.1")))
+    whole = golden_traces()
+    verdicts = iter(check([*logs, *whole, *observed, *broken, *altered_ones], law("dsh-0.1")))
     return Followed(
         [next(verdicts) for _ in logs],
+        [next(verdicts) for _ in whole],
         [next(verdicts) for _ in observed],
         {name: next(verdicts) for name in FAULTS},
         {name: next(verdicts) for name in TRACE_FAULTS},
@@ -224,10 +246,11 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
 
 @MODEL
 @pytest.mark.tlc
-def test_real_logs_and_traces_of_cases_are_behaviours_of_the_model(followed: Followed) -> None:
+def test_real_logs_golden_traces_and_traces_of_cases_are_behaviours_of_the_model(followed: Followed) -> None:
     assert len(followed.logs) > len(REAL)
     assert all(one.trace.rows and one.trace.events for one in followed.cases)
-    for whole, least in ((followed.logs, 500), (followed.cases, 150)):
+    assert len(followed.golden) >= 6
+    for whole, least in ((followed.logs, 500), (followed.golden, 70), (followed.cases, 150)):
         assert [told(one.trace.name, one) for one in whole if not one.accepted] == []
         assert sum(one.explained for one in whole) == sum(len(one.trace.rows) for one in whole) > least
 
