@@ -440,7 +440,8 @@ def chunk(log: Log, raw: dict[str, Any], line: int) -> bool:
 def _opens_run(log: Log, kind: str, at: int) -> bool:
     """A run may begin: nothing is pending that a rule would look at, and the block is open."""
     return (
-        log.anchor is None
+        log.format == 0
+        and log.anchor is None
         and log.header is not None
         and log.prune is None
         and log.interrupted_end is None

@@ -48,9 +48,9 @@ def _at(data: dict[str, Any]) -> bool:
 
 
 def _usage(usage: object) -> bool:
-    if type(usage) is not dict or not _count(usage["inputTokens"]) or not _count(usage["outputTokens"]):
+    if type(usage) is not dict or not all(map(_count, usage.values())):
         return False
-    return len(usage) == 2 or (usage.keys() <= _USAGE and all(map(_count, usage.values())))
+    return "inputTokens" in usage and "outputTokens" in usage and (len(usage) == 2 or usage.keys() <= _USAGE)
 
 
 # -- messages --------------------------------------------------------------------------------------------------
@@ -219,7 +219,8 @@ def _record(item: object) -> bool:
         return False
     kind, size = item["type"], len(item)
     if kind == "chunk":
-        return size == 3 and _safe(item["time"]) and _chunk(item["chunk"])
+        time = item["time"]
+        return size == 3 and type(time) is int and -SAFE_INTEGER <= time <= SAFE_INTEGER and _chunk(item["chunk"])
     if kind == "text-chunks" or kind == "reasoning-chunks":
         return size == 5 and _run(item, item["texts"])
     if kind != "tool-call-chunks" or not _word(item["id"]):
@@ -240,21 +241,23 @@ def _chunk(chunk: object) -> bool:
     if type(chunk) is not dict:
         return False
     kind, size = chunk["type"], len(chunk)
-    if kind == "text-delta" or kind == "reasoning-delta":
-        return size == 3 and _count(chunk["index"]) and type(chunk["text"]) is str
-    if kind == "block-start":
-        return size == 3 and _count(chunk["index"]) and type(chunk["blockType"]) is str
-    if kind == "block-end":
-        return size == 3 and _count(chunk["index"]) and _block(chunk["block"])
     if kind == "usage":
         return size == 2 and _usage(chunk["usage"])
     if kind == "finish":
         reason = chunk["reason"]
         return size == 2 and type(reason) is dict and len(reason) == 1 and reason["kind"] in _GOOD
+    index = chunk["index"]
+    if type(index) is not int or not 0 <= index <= SAFE_INTEGER:
+        return False
+    if kind == "block-start":
+        return size == 3 and type(chunk["blockType"]) is str
+    if kind == "block-end":
+        return size == 3 and _block(chunk["block"])
+    if kind == "text-delta" or kind == "reasoning-delta":
+        return size == 3 and type(chunk["text"]) is str
     return (
         kind == "tool-call-delta"
         and (size == 4 or (size == 5 and type(chunk["name"]) is str))
-        and _count(chunk["index"])
         and type(chunk["id"]) is str
         and type(chunk["argumentsDelta"]) is str
     )
