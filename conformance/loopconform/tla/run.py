@@ -45,7 +45,7 @@ def check(one: Instance, other_jar: Path | None = None, workers: int = 1, timeou
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--trace", is_flag=True, help="Show the run of every violation, also of an expected one.")
 @click.option("--mermaid", "as_mermaid", is_flag=True, help="Show runs as Mermaid sequence diagrams.")
-@click.option("--replay", "replays", type=click.Path(path_type=Path), help="Write a replay file of each run here.")
+@click.option("--replay", "replays", type=click.Path(path_type=Path), help="Write finite runs here, to be replayed.")
 @click.option("--timeout", type=click.IntRange(1), default=1800, show_default=True, help="Seconds for one run.")
 def main(
     files: tuple[Path, ...],
@@ -90,7 +90,7 @@ def main(
             click.echo(f"      {fault}")
         if done.trace and (trace or faults or as_mermaid):
             click.echo(mermaid(labels_of(done)) if as_mermaid else told(done))
-        if done.trace and replays is not None:
+        if done.trace and done.back < 0 and replays is not None:
             replays.mkdir(parents=True, exist_ok=True)
             (replays / f"{one.name}.json").write_text(text_of(one, done))
         wrong += bool(faults)
