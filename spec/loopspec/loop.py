@@ -62,9 +62,10 @@ class Composition:
         core = loop.driver.core
         return loop._replace(batch=scheduler.initial(core.law, calls, aborted(core)))
 
-    def call(self, loop: Loop, operation: Operation) -> Loop:
-        """Call an operation of the driver, from outside or from a listener of either."""
-        return loop._replace(driver=self.drives.call(loop.driver, operation, log_is_busy(loop)))
+    def call(self, loop: Loop, operation: Operation, is_publishing: bool = False) -> Loop:
+        """Call an operation of the driver, from outside or from a listener of either. `is_publishing`: from an observer
+        of a record that is of neither."""
+        return loop._replace(driver=self.drives.call(loop.driver, operation, is_publishing or log_is_busy(loop)))
 
     def answer(self, loop: Loop, answer: Answer, index: int = 0) -> Loop:
         """Answer an await point of the driver. Raises `Illegal` for `tools`, which its batch answers."""

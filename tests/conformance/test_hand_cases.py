@@ -14,6 +14,7 @@ from loopconform.runner.suite import play_all
 
 CASES = list(load_cases([HAND]))
 DIVERGENT = {
+    "cancel/note-observer": ("L-CAN-6", 7),
     "cancel/record-observer": ("L-CAN-6", 6),
     "creation/disposed-while-its-first-turn-runs": ("N-1", 5),
     "creation/wake-in-created": ("N-1", 5),
@@ -29,6 +30,7 @@ DIVERGENT = {
     "turn/woken-by-the-error-of-a-refused-end": ("L-PH-3", 6),
     "turn/woken-by-the-error-of-a-refused-opening": ("L-PH-3", 6),
     "wake/error-listener": ("L-PH-3", 6),
+    "wake/kept-behind-a-note": ("L-SEND-9", 5),
     "wake/kept-behind-an-answer": ("L-SEND-9", 6),
     "wake/sent-twice-from-a-record": ("L-SEND-9", 5),
 }

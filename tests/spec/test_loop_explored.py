@@ -78,8 +78,8 @@ class Forgetful(Composition):
 class Unlocked(Composition):
     """The driver does not know that a record of the batch is being published."""
 
-    def call(self, now: Loop, operation: tuple[Any, ...]) -> Loop:
-        return now._replace(driver=self.drives.call(now.driver, operation))
+    def call(self, now: Loop, operation: tuple[Any, ...], is_publishing: bool = False) -> Loop:
+        return now._replace(driver=self.drives.call(now.driver, operation, is_publishing))
 
 
 class Overtaking(Composition):

@@ -120,7 +120,8 @@ class Moves(Answers):
         yield from self._call(point, ("send", message, target, wakes))
 
     def _call(self, point: Point, operation: Operation) -> Iterator[Step]:
-        if not self.machine.may_call(point.loop):
+        is_publishing = self._is_publishing(point)
+        if not self.machine.may_call(point.loop) and not (is_publishing and not point.loop.driver.stack):
             return
         law = point.loop.driver.core.law
         may_be_drained = (point.doomed == "yes" or self.unpublished) and is_quiet(point.loop.driver)
@@ -128,7 +129,7 @@ class Moves(Answers):
         if law.disposed_agent_is_silent and may_be_drained:
             # N-7: whether it has been drained by now is the creation judge's affair.
             yield HIDDEN, ended_at_once(point, ("raise", "disposed"))
-        loop = self.machine.call(point.loop, operation)
+        loop = self.machine.call(point.loop, operation, is_publishing)
         if len(loop.driver.stack) == len(point.loop.driver.stack):  # it waits for the log
             yield HIDDEN, ended_at_once(point._replace(loop=loop), RETURNED)
             return
@@ -137,7 +138,7 @@ class Moves(Answers):
 
     def _append(self, point: Point, type: str) -> Iterator[Step]:
         """Somebody else's record: refused while another is being published (L-LOG-3)."""
-        if log_is_locked(point.loop.driver) or log_is_busy(point.loop):
+        if log_is_locked(point.loop.driver) or log_is_busy(point.loop) or self._is_publishing(point):
             yield HIDDEN, ended_at_once(point, ("raise", "refused"))
             return
         refused, point = self._vetoed(point, type)
@@ -145,6 +146,14 @@ class Moves(Answers):
             yield HIDDEN, ended_at_once(point, ("raise", "refused"))
         else:
             yield HIDDEN if self.unpublished else ("foreign", type), ended_at_once(point, RETURNED)
+
+    def _is_publishing(self, point: Point) -> bool:
+        """L-LOG-3  What runs is an observer of somebody else's record, which an operation has appended."""
+        under_way = (frame for frame in point.frames[:-1] if frame.request and frame.state == "ended")
+        kinds = (
+            self.book.ops[frame.request, frame.ops[frame.next]].op for frame in under_way if frame.result == RETURNED
+        )
+        return "append" in kinds
 
     def _vetoed(self, point: Point, type: str) -> tuple[bool, Point]:
         """A record of this type is about to be published: is it refused? One that is not counts for every veto."""

@@ -17,7 +17,7 @@ LOOP_GATES = (
 
 REACTIVE_RECORDS = (
     "agent/inbox/spliced", "turn/start", "step/start", "user/message", "request/header", "assistant/chunk",
-    "assistant/message", "tool/call", "tool/result", "step/end", "turn/end",
+    "assistant/message", "tool/call", "tool/result", "step/end", "turn/end", "conformance/note",
 )  # fmt: skip
 REACTIVE_EVENTS = (
     "agent/status", "agent/inbox/inserted", "agent/inbox/claimed", "agent/inbox/discarded", "agent/error",
