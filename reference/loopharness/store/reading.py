@@ -189,8 +189,9 @@ class _Reading:
     def batch(self, rows: Rows) -> None:
         if rows.frame != self.frame:
             self.frame, self.first_of_frame = rows.frame, len(self.held)
+        is_head = rows.frame == 1  # which may hold no more than the header row
         for index, text in enumerate(rows.texts):
-            if not (self.ways and rows.frame != 1 and self.take_plainly(text)):
+            if is_head or not self.take_plainly(text):
                 self.row(rows.row(index))
 
     def row(self, raw: RawRow) -> None:
@@ -220,37 +221,43 @@ class _Reading:
         key but those of its kind, whose payload nothing folds, or is plainly of its shape (`loopspec.log.plain`).
         What cannot stand on the surface is kept closed. False means nothing. A test reads every log both ways.
         """
+        held = self.held
         try:
             value = orjson.loads(text)
-        except orjson.JSONDecodeError:
-            return False
-        if type(value) is not dict or type(kind := value.get("type")) is not str:
-            return False
-        held = self.held
-        way = self.ways.get(kind)
-        if way is None:
-            length = sound_run(value) if self.packs and kind in PACKED_TYPES else 0
-            if not length or value["seq0"] != len(held):
-                return False
-            held += [Run(len(held), text)] * length
-            self.kinds += ["assistant/chunk"] * length
-            return True
-        seq, time, keys = value.get("seq"), value.get("time"), len(value)
+            kind, folds, closes = self.ways[value["type"]]
+            seq, time, data = value["seq"], value["time"], value["data"]
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            return self.packs and self.take_run(text)
+        keys = len(value)
         if (
             seq != len(held)
             or type(seq) is not int
             or type(time) is not int
             or not -SAFE_INTEGER <= time <= SAFE_INTEGER
-            or "data" not in value
             or not (keys == 4 or (keys == 5 and "surfaceOp" in value) or (keys == 6 and value.keys() == CITING))
         ):
             return False
-        if way.folds and not is_plain(self.version, kind, value["data"]):
+        if folds and not is_plain(self.version, kind, data):
             return False
         if keys == 6 and not self.packs and not _are_integers(value["sourceEventSeqs"]):  # format 4 stores ranges
             return False
-        held.append(text if way.closes and keys == 4 else frozen(value))
-        self.kinds.append(way.kind)
+        held.append(text if closes and keys == 4 else frozen(value))
+        self.kinds.append(kind)
+        return True
+
+    def take_run(self, text: bytes) -> bool:
+        """The same for a packed run of chunks."""
+        try:
+            value = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return False
+        if not self.ways or type(value) is not dict or value.get("type") not in PACKED_TYPES:
+            return False
+        length, first = sound_run(value), len(self.held)
+        if not length or value["seq0"] != first:
+            return False
+        self.held += [Run(first, text)] * length
+        self.kinds += ["assistant/chunk"] * length
         return True
 
     def take_header(self, header: FrozenDict) -> None:
