@@ -75,10 +75,12 @@ def test_liv3_an_id_can_always_be_used_again() -> None:
 
 def test_liv5_the_only_deadlocks_are_activities_that_wait_for_themselves() -> None:
     system, claims, bound = exploring(WAITING)
-    found: Any = explore(system, invariants=claims.invariants, is_final=stuck_only_by_itself, bound=bound)
+    found: Any = explore(
+        system, invariants=claims.invariants, is_final=stuck_only_by_itself, bound=bound, keep_edges=True
+    )
     assert found.complete
     assert [name for name, verdict in found.verdicts.items() if verdict is not Verdict.PASS] == []
-    stuck = [node for node in found.states if not list(system.moves(node))]
+    stuck = [node for index, node in enumerate(found.states) if not list(found.graph.moves(index))]
     kinds = {t.awaits[0] for node in stuck if is_entangled(node) for t in node.config.core.members if t.awaits}
     assert kinds == {"agent", "fiber"}
     for node in stuck:
