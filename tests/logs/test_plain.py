@@ -12,8 +12,8 @@ from tests.logs.building import Rows, legal, many_turns
 from tests.logs.test_check_rules import _spoil
 
 from loopspec.log import plain, v0, v4
-from loopspec.log.looking import prepare
 from loopspec.log.grammar import RULES, Judge, row_of
+from loopspec.log.looking import prepare
 from loopspec.log.state import Log
 
 _MODELS = {0: v0.validate_data, 4: v4.validate_data}
