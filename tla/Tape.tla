@@ -480,7 +480,8 @@ SealsInFirstStepsOnly == [][label'[1] \in {"entry", "warned"} => step = 1]_view
 CapIsKept == Cap >= 0 => ~(phase \in {"entered", "streaming"} /\ step > Cap)
 
 \* INV-17, RE-03  Behind an aborted signal the policy writes nothing.
-AbortedSignalWritesNothing == [][aborted /\ IsPolicyStep => label'[1] = "left"]_view
+AbortedSignalWritesNothing ==
+    [][aborted /\ IsPolicyStep => label'[1] \in {"left", "crash and resume"}]_view
 
 \* PX-6, FD-03  Nothing that a request has shown is folded, and a fold changes one result in place.
 FoldsAreUnseen ==
