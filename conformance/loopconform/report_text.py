@@ -109,7 +109,7 @@ def _count(count: int) -> str:
 
 
 def verdict_words(item: FileReport, declared: bool = False) -> str:
-    """The verdict with what belongs to it: that it was declared beforehand, or how many events of a torn log survive."""
+    """The verdict with what belongs to it: declared beforehand, or how many events of a torn log survive."""
     words = VERDICT_TEXT[item.verdict]
     if declared:
         return f"{words} as declared"
