@@ -13,7 +13,8 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.creation.stage import MODEL, TOLD, Gate, Stage, Veto, quiet, stage
+from tests.creation.stage import MODEL, Gate, Stage, Veto, quiet, stage
+from tests.spec.creation_runs import TOLD
 
 from loopharness.agents import AgentHandle
 from loopharness.creation.promise import Promise
