@@ -30,7 +30,7 @@ lint: $(READY)
 bench: $(READY)        ## every figure in one run; ONLY="loop explore" picks some
 	$(BIN)/python -m benchmarks $(ONLY)
 
-tla: $(READY)          ## check the TLA+ models, quick bounds; MODEL=tla/X.cfg checks that one
+tla: $(READY)          ## check the TLA+ models, quick bounds; MODEL=tla/instances/X.cfg checks that one
 	$(BIN)/python -m loopconform.tla.run $(or $(MODEL),--tier quick)
 
 tla-deep: $(READY)     ## every instance of the TLA+ models, and every pinned graph equality; goes on behind a failure

@@ -34,7 +34,7 @@ def is_seen(run: Replay) -> bool:
 
 def reason(one: Instance) -> str:
     """`played`, or why not."""
-    if comes_in_the_end(one.config.parent, one.target):
+    if comes_in_the_end(one.home, one.target):
         return ENDLESS
     if kept(one).is_file():
         run = read(kept(one))

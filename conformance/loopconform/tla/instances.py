@@ -29,6 +29,8 @@ from loopconform.tla.tlc import Run
 
 TLA = Path(__file__).resolve().parents[3] / "tla"
 """The directory of the models."""
+FOLDERS = ("instances", "unsafe", "witness")
+"""Below the models: instances that pass, that must fail, and that must reach something."""
 
 _HEAD = re.compile(r"^\\\*\s*(module|tier|expect|deadlock|heap|why|mirror)\s*:\s*(.*?)\s*$")
 _TIERS = ("quick", "deep")
@@ -64,9 +66,15 @@ class Instance:
         return f"{self.expect} {self.target}".strip()
 
     @property
+    def home(self) -> Path:
+        """The directory of the models: that of the file, or the one above its folder."""
+        folder = self.config.parent
+        return folder.parent if folder.name in FOLDERS else folder
+
+    @property
     def path(self) -> Path:
         """The module file."""
-        return self.config.parent / f"{self.module}.tla"
+        return self.home / f"{self.module}.tla"
 
 
 def instance(config: Path) -> Instance:
@@ -106,9 +114,15 @@ def instance(config: Path) -> Instance:
 
 
 def instances(directory: Path = TLA, tier: str | None = None) -> list[Instance]:
-    """Every instance in a directory, by name; of one tier, if one is named."""
-    found = [instance(config) for config in sorted(directory.glob("*.cfg"))]
+    """Every instance of the models in a directory, by name; of one tier, if one is named."""
+    found = [instance(config) for config in configs(directory)]
     return [one for one in found if tier is None or one.tier == tier]
+
+
+def configs(directory: Path, start: str = "") -> list[Path]:
+    """The `.cfg` files of the models in a directory whose names start so, by name."""
+    places = (directory, *(directory / folder for folder in FOLDERS))
+    return sorted((file for place in places for file in place.glob(f"{start}*.cfg")), key=lambda file: file.stem)
 
 
 def manifest(directory: Path = TLA) -> dict[str, dict[str, Any]]:
@@ -119,7 +133,7 @@ def manifest(directory: Path = TLA) -> dict[str, dict[str, Any]]:
 
 def pin(one: Instance, run: Run) -> None:
     """Write the counts of a run into the manifest. Several processes may do so at the same time."""
-    enter(one.config.parent / "manifest.json", "instances", one.name, {**pinned(one, run), "seconds": _seconds(run)})
+    enter(one.home / "manifest.json", "instances", one.name, {**pinned(one, run), "seconds": _seconds(run)})
 
 
 def _seconds(run: Run) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from loopconform.tla.dump import Moves, NotComparable, read
-from loopconform.tla.instances import TLA
+from loopconform.tla.instances import TLA, configs
 from loopconform.tla.subjects import Subject, constant
 from loopconform.tla.tlc import Run, run
 from loopconform.tla.values import from_python, text
@@ -41,7 +41,7 @@ def model_of(subject: Subject, directory: Path = TLA) -> Model:
 
 
 def _base(directory: Path, module: str) -> Path | None:
-    for config in sorted(directory.glob(f"{module}*.cfg")):
+    for config in configs(directory, module):
         if not config.stem.endswith(("_Unsafe", "_Witness")) and not _says_otherwise(config):
             return config
     return None

@@ -1,8 +1,8 @@
 """Run bounded instances of the TLA+ models and hold them to what is expected of them.
 
-    python -m loopconform.tla.run tla/MCInbox_quick.cfg …     these
-    python -m loopconform.tla.run --tier quick                all of a tier
-    python -m loopconform.tla.run --record tla/….cfg          pin their counts in tla/manifest.json
+    python -m loopconform.tla.run FILE.cfg …             these
+    python -m loopconform.tla.run --tier quick           all of a tier
+    python -m loopconform.tla.run --record FILE.cfg …    pin their counts in tla/manifest.json
 
 Exit codes: 0 everything as expected and as pinned; 1 something is not; 2 TLC is missing, or wrong usage.
 """
@@ -33,7 +33,7 @@ def check(one: Instance, other_jar: Path | None = None, workers: int = 1, timeou
         workers=workers,
         other_jar=other_jar,
         timeout=timeout,
-        small=manifest(one.config.parent).get(one.name, {}).get("distinct", LARGE) < LARGE,
+        small=manifest(one.home).get(one.name, {}).get("distinct", LARGE) < LARGE,
     )
 
 
@@ -83,7 +83,7 @@ def main(
             pin(one, done)
             keep(one, done)
         if not faults:
-            faults = [*faults_of(one, done, manifest(one.config.parent).get(one.name)), *run_faults(one, done)]
+            faults = [*faults_of(one, done, manifest(one.home).get(one.name)), *run_faults(one, done)]
         counts = f"{done.distinct} distinct, {done.generated} generated, depth {done.depth}, {done.seconds:.1f} s"
         click.echo(f"{'WRONG' if faults else 'ok   '} {one.name}: {one.expectation}; {counts}")
         for fault in faults:

@@ -18,7 +18,7 @@ def text_of(one: Instance, run: Run) -> str:
 
 def kept(one: Instance) -> Path:
     """Where the run of an instance is kept, if it is."""
-    return one.config.parent / "runs" / f"{one.name}.json"
+    return one.home / "runs" / f"{one.name}.json"
 
 
 def keep(one: Instance, run: Run) -> None:
