@@ -94,11 +94,14 @@ def test_special_files_are_not_read() -> None:
 
 MEASURE = """
 import resource, sys
+from pathlib import Path
 from loopconform.cli import main
 try:
     main(sys.argv[1:])
 finally:
-    print("peak", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, file=sys.stderr)
+    status = Path("/proc/self/status")  # there the peak is that of this program; ru_maxrss begins with its parent's
+    told = status.read_text().split("VmHWM:")[1].split()[0] if status.exists() else 0
+    print("peak", int(told or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) // 1024, file=sys.stderr)
 """
 
 

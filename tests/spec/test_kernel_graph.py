@@ -68,7 +68,7 @@ class Pair(NamedTuple):
         ((), "()"),
         ((1,), "(1,)"),
         ((1, (True, "a")), '(1,(true,"a"))'),
-        (frozenset({10, 9, 1}), "{1,10,9}"),
+        (frozenset({2, 11}), "{11,2}"),  # a set of these goes through 2 first, however it was made
         (Pair(1, ()), "Pair(left=1,right=())"),
         (Colour.RED, "Colour.RED"),
         (Level.ONE, "Level.ONE"),
