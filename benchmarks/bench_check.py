@@ -22,7 +22,7 @@ from typing import Any
 
 import zstandard
 
-from benchmarks.measure import Figure, Status, repeated
+from benchmarks.measure import Figure, Status, peak, repeated
 from loopconform.check import Options, check_file
 
 Row = dict[str, Any]
@@ -235,32 +235,28 @@ def check_seconds(path: Path, accept: bool = True) -> float:
 _CHECK_ONCE = """
 import sys
 from pathlib import Path
+from benchmarks.measure import peak
 from loopconform.check import Options, check_file
 check_file(Path(sys.argv[1]), Options("dsh-0.1"))
-print(open("/proc/self/status").read())
+print(peak())
 """
-
-
-def _peak(status: str) -> float:
-    """The most memory that a process held so far, in MiB, from its status as Linux tells it."""
-    return next((int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0.0)
 
 
 def check_memory(path: Path) -> float:
     """Peak memory of a process that checks the file and does nothing else, in MiB."""
     done = subprocess.run([sys.executable, "-c", _CHECK_ONCE, str(path)], capture_output=True, text=True, check=True)
-    return _peak(done.stdout)
+    return float(done.stdout)
 
 
 def peer_memory(path: Path) -> float:
     """Peak memory of jq on the same file, looked at while it runs, in MiB."""
-    peak = 0.0
+    most = 0.0
     with subprocess.Popen(["zstdcat", str(path)], stdout=subprocess.PIPE) as reader:
         peer = subprocess.Popen(["jq", "-c", "."], stdin=reader.stdout, stdout=subprocess.DEVNULL)
         while peer.poll() is None:
-            peak = max(peak, _peak(Path(f"/proc/{peer.pid}/status").read_text()))
+            most = max(most, peak(peer.pid))
             time.sleep(0.01)
-    return peak
+    return most
 
 
 def peaks(what: str, path: Path) -> Iterator[Figure]:

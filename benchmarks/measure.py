@@ -1,14 +1,16 @@
-"""How a figure is taken: several runs, CPU time of this thread, the median and its spread."""
+"""How a figure is taken: several runs, CPU time of this thread, the median and its spread; the memory of a process."""
 
 from __future__ import annotations
 
+import resource
 import statistics
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 
-__all__ = ["Figure", "Status", "rate", "repeated"]
+__all__ = ["Figure", "Status", "peak", "rate", "repeated"]
 
 Status = Callable[[str], AbstractContextManager[object]]
 """Shows what is being measured while it is."""
@@ -50,3 +52,16 @@ def rate(count: int, work: Callable[[], object]) -> float:
     start = time.thread_time()
     work()
     return count / (time.thread_time() - start)
+
+
+def peak(process: int | None = None) -> float:
+    """The most memory that a process, this one by default, has held so far, in MiB.
+
+    Linux tells it in `/proc`; what `getrusage` says begins with the memory of whoever started the process, and is taken
+    elsewhere only. 0 for a process that has ended, or that the system tells nothing of.
+    """
+    status = Path(f"/proc/{process or 'self'}/status")
+    if status.exists():
+        lines = (line.split() for line in status.read_text().splitlines())
+        return next((int(words[1]) / 1024 for words in lines if words and words[0] == "VmHWM:"), 0.0)
+    return 0.0 if process is not None else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -8,23 +8,18 @@ MiB, and the events loaded.
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from pathlib import Path
 
 import anyio
 
+from benchmarks.measure import peak
 from loopharness.agent import AgentOptions
 from loopharness.harness import open_harness
 from loopharness.model.scripted import ScriptedAdapter
 
 SESSION = "bench"
-
-
-def peak() -> float:
-    """The peak of this process so far, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 async def resume(root: Path) -> dict[str, float]:

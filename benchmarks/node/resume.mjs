@@ -6,6 +6,8 @@
 // all threads used for the resume, and for the resume and one look at every event; the peak of the process before and
 // behind the resume in MiB, and the events loaded.
 
+import { existsSync, readFileSync } from 'node:fs'
+
 import { mount } from './published.mjs'
 
 const [peer, place, session] = process.argv.slice(2)
@@ -24,7 +26,11 @@ const spent = () => {
   const { user, system } = process.cpuUsage()
   return (user + system) / 1e6
 }
-const peak = () => process.resourceUsage().maxRSS / 1024
+// What resourceUsage says begins with the memory of whoever started this process.
+const peak = () =>
+  existsSync('/proc/self/status')
+    ? Number(/VmHWM:\s*(\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))[1]) / 1024
+    : process.resourceUsage().maxRSS / 1024
 const before = peak()
 const start = spent()
 const { agent } = await scope.agents.resume({
