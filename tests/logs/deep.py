@@ -101,8 +101,8 @@ What was found:
     for kind in sorted({item.fault for item in measured}):
         yield f"| {kind.replace('_', ' ')} | {' | '.join(f'{kinds[kind, verdict]:,}' for verdict in VERDICTS)} |"
     for title, bad in (
-        ("Sound logs refused", [item.number for item in measured if not item.sound]),
-        ("Not proved legal", [item.number for item in measured if not item.proved]),
+        ("Sound logs refused, by number", [item.number for item in measured if not item.sound]),
+        ("Not proved legal, by number", [item.number for item in measured if not item.proved]),
     ):
         if bad:
             yield ""
