@@ -80,9 +80,10 @@ def _lines(measured: list[Outcome]) -> Iterator[str]:
 
 Written by `make logs-deep`; don't edit.
 
-{total:,} random conversations on the live harness ({settings}, by turns), each a log that is
-always the same. Each is checked as it is, and once more with one fault seeded into it; seqs and citations are put
-right, so that only the fault shows.
+{total:,} random conversations on the live harness
+({settings}, by turns),
+each a log that is always the same. Each is checked as it is, and once more with one fault seeded into it; seqs and
+citations are put right, so that only the fault shows.
 
 - *Exact*: an error at a line where the fault stands.
 - *Elsewhere*: an error at another line, most often where the machines first have no way on.
