@@ -29,12 +29,12 @@ def _second_turn(before: Make | None = None, message_id: str = "u2") -> Make:
     return make
 
 
-def _spliced(*messages: str, start: int = 0, removed: int | None = None) -> Make:
-    """A splice into next-turn."""
+def _spliced(*messages: str, start: int = 0, removed: int | None = None, target: str = "next-turn") -> Make:
+    """A splice into a pending list."""
     more = {} if removed is None else {"removedCount": removed}
     return lambda log: log.add(
         "agent/inbox/spliced",
-        {"target": "next-turn", "start": start, **more, "inserted": [log.user("Hm", name) for name in messages]},
+        {"target": target, "start": start, **more, "inserted": [log.user("Hm", name) for name in messages]},
     )
 
 
@@ -63,11 +63,11 @@ def _cited(change: Callable[[list[int]], list[Any]], split: bool = False) -> Mak
 
     def make(log: Builder) -> None:
         log.begin("One", "u1")
-        at = log.seq
         log.answer(text("1"))
         if split and log.version == 0:
-            rows = log.rows[at + 2 :]
-            del log.rows[at + 2 :]
+            second = 1 + next(at for at, row in enumerate(log.rows) if row["type"] == "assistant/chunk")
+            rows = log.rows[second:]
+            del log.rows[second:]
             _spliced("u9")(log)
             for row in rows:
                 log.add(
@@ -147,9 +147,27 @@ def _run(kind: str = "text", **changes: Any) -> Make:
         _streamed({**_START, "blockType": kind})(log)
         body = {"texts": ["a", "b"], "dt": [1]} if kind == "text" else {"id": "c", "args": ["{}"], "dt": []}
         row = {"type": f"{kind}-chunks", "seq0": log.seq, "time0": 2000}
-        log.rows.append({**row, "data": log.at(index=0, **(body | changes))})
+        kept = {key: value for key, value in (body | changes).items() if value is not None}
+        log.rows.append({**row, "data": log.at(index=0, **kept)})
 
     return make
+
+
+def _early_delta(log: Builder) -> None:
+    """A delta that is older than its session, but not than the chunk before it."""
+    _streamed(_START, _WORD)(log)
+    log.rows[-2]["time"], log.rows[-1]["time"] = 500, 600
+
+
+def _seeded(make: Make) -> Make:
+    """The log of a child whose seed ends behind the last row."""
+
+    def made(log: Builder) -> None:
+        make(log)
+        if log.version == 0:
+            log.rows[0]["seedLength"] = log.seq
+
+    return made
 
 
 def _prune(log: Builder) -> None:
@@ -169,6 +187,10 @@ MADE: dict[str, Make] = {
     "claim in step": _in_step(_spliced("u7"), lambda log: log.claim()),
     "claim of the second": _second_turn(lambda log: (_spliced("u7", "u8")(log), _spliced(start=1, removed=1)(log))),
     "claim of the second inside": _second_claimed,
+    "claim beyond": _in_step(_spliced("u7", target="next-step"), _spliced(start=1, removed=1, target="next-step")),
+    "claim of steers outside": _second_turn(
+        lambda log: (_spliced("u7", target="next-step")(log), log.claim("next-step"))
+    ),
     "message among calls": _in_step(
         _spliced("u7"), lambda log: log.add("user/message", log.user("Hm", "u1"), surfaceOp="append")
     ),
@@ -186,16 +208,21 @@ MADE: dict[str, Make] = {
         lambda log: log.call("c1"),
         lambda log: log.rows[log.result("c1", log.seq - 1) + 1].update(sourceEventSeqs=[log.seq - 2] * 2),
     ),
+    "result cites nothing": _in_step(
+        lambda log: log.call("c1"),
+        lambda log: log.rows[log.result("c1", log.seq - 1) + 1].pop("sourceEventSeqs"),
+    ),
     "twin calls": _in_step(blocks=(tool_call("c1"), tool_call("c1"))),
     "nameless call": _in_step(blocks=(tool_call(""),)),
     "other provider": _routed("provider"),
     "other model": _routed("model"),
     "answer cites fractions": _cited(lambda seqs: [float(seq) for seq in seqs]),
-    "answer cites half": _cited(lambda seqs: [seq for seq in seqs if seq < seqs[0] + 2], split=True),
+    "answer cites half": _cited(lambda seqs: seqs[:1], split=True),
     "answer cites less": _cited(lambda seqs: seqs[1:]),
     "seq is a fraction": _changed(-1, seq=14.0),
     "seq is true": _changed(2, seq=True),
     "surface row to ignore": _changed(-1, ignorable=True),
+    "answer to ignore": _in_step(lambda log: log.rows[-1].update(ignorable=True)),
     "sources of a message": _changed(-1, sourceEventSeqs=[0]),
     "row behind interrupted": _second_turn(
         lambda log: log.rows[-1]["data"].update(reason={"kind": "interrupted"}),
@@ -218,11 +245,18 @@ MADE: dict[str, Make] = {
     "chunk with a fraction for seq": _streamed(_START, row={"seq": 0}),
     "chunk behind prune": _streamed(_START, before=_prune),
     "chunk behind answer": _streamed(_START, before=lambda log: log.answer(text("1"))),
+    "delta behind answer": _streamed(_START, _WORD, before=lambda log: log.answer(text("1"))),
+    "chunk before its session": _streamed(_START, row={"time": 600}, before=lambda log: log.rows[-1].update(time=500)),
+    "delta before its session": _early_delta,
+    "chunk at the end of a seed": _seeded(_streamed(_START)),
+    "delta at the end of a seed": _seeded(_streamed(_START, _WORD)),
+    "row of no type": _streamed(_START, row={"type": ["assistant/chunk"]}),
     "chunk of a later format": _streamed(_START, _WORD),
     "run of one text": _run(texts="ab"),
     "run with a key too many": _run(more=1),
     "run of calls with a key too many": _run("tool-call", more=1),
     "run of calls with two keys too many": _run("tool-call", more=1, name="read"),
+    "run of calls with another key for id": _run("tool-call", name="read", id=None, more=1),
     "run of calls with a number for id": _run("tool-call", id=1),
     "run of calls with a number for name": _run("tool-call", name=1),
 }

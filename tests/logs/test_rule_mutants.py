@@ -17,7 +17,7 @@ import os
 import pkgutil
 import textwrap
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -117,15 +117,18 @@ def _code(tree: ast.Module, function: FunctionType) -> CodeType:
 
 
 @contextmanager
-def applied(mutant: Mutant) -> Iterator[None]:
+def replaced(function: FunctionType, code: CodeType) -> Iterator[None]:
     """Put a mutant's code in the place of the real one, and take it out again."""
-    function = functions(mutant.file)[mutant.function]
-    real = function.__code__
-    function.__code__ = mutant.code
+    real, function.__code__ = function.__code__, code
     try:
         yield
     finally:
         function.__code__ = real
+
+
+def applied(mutant: Mutant) -> AbstractContextManager[None]:
+    """A bent rule, for a while."""
+    return replaced(functions(mutant.file)[mutant.function], mutant.code)
 
 
 Input = tuple[str, int | None, list[ReadRow | Damage]]

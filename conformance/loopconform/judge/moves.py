@@ -137,8 +137,12 @@ class Moves(Answers):
         yield HIDDEN, point._replace(loop=loop, frames=(*point.frames[:-1], running))
 
     def _append(self, point: Point, type: str) -> Iterator[Step]:
-        """Somebody else's record: refused while another is being published (L-LOG-3)."""
-        if log_is_locked(point.loop.driver) or log_is_busy(point.loop) or self._is_publishing(point):
+        """Somebody else's record: refused while another is being published (L-LOG-3).
+
+        A session leaves its registry when that publication is over (C-REGS-5): whoever hears of its end may append.
+        """
+        is_locked = log_is_locked(point.loop.driver) or log_is_busy(point.loop) or self._is_publishing(point)
+        if is_locked and not self.unpublished:
             yield HIDDEN, ended_at_once(point, ("raise", "refused"))
             return
         refused, point = self._vetoed(point, type)

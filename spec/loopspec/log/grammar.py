@@ -97,7 +97,7 @@ class Judge:
         self._place = place
         self._generation = generation
         self._disabled = frozenset(disabled)
-        self._lanes = lanes
+        self._lanes = lanes and not snapshot  # whose rows are normalised: none is ordinary
         self._log = Log({}, 0)
         self._table: Table = table_of(0, disabled=disabled) if disabled else _TABLES[0]
         self._ways: Mapping[str, Way] = {}

@@ -76,8 +76,7 @@ def turn_end(log: Log, row: Row) -> bool:
     return (
         row.turn == log.turn  # S-LNT-46
         and log.step is None  # S-LNT-46
-        and (kind == "blocked" or (kind == "max-tokens") == log.hit_ceiling)  # S-LNT-48
-        and (kind != "max-tokens" or log.last_step > 0)  # S-LNT-49
+        and (kind == "blocked" or (kind == "max-tokens") == log.hit_ceiling)  # S-LNT-48; it takes a step, S-LNT-49
         and not log.interrupted_messages  # S-LNT-64
         and not log.skipped_calls  # S-LNT-75
         and log.bracket is None  # S-LNT-96
@@ -179,8 +178,7 @@ def tool_result(log: Log, row: Row) -> bool:
         and row.turn == log.turn  # S-LNT-52, S-LNT-57
         and row.step == log.step  # S-LNT-52, S-LNT-57
         and call is not None  # S-LNT-69
-        and call.result is None  # S-LNT-70
-        and call.order > log.last_result_order  # S-LNT-72
+        and call.order > log.last_result_order  # S-LNT-72; a call does not come behind itself, S-LNT-70
         and type(cited) is list
         and len(cited) == 1  # S-LNT-73
         and type(cited[0]) is int  # S-LNT-28
@@ -205,17 +203,15 @@ def assistant_message(log: Log, row: Row) -> bool:
     row.chunk = settled.finish
     return (
         row.message["id"] not in log.message_ids  # S-LNT-37
-        and log.header is not None  # S-LNT-77
-        and source["provider"] == config.get("provider")  # S-LNT-43
+        and source["provider"] == config.get("provider")  # S-LNT-43; there is a header, S-LNT-77
         and source["model"] == config.get("model")  # S-LNT-43
         and row.turn == log.turn  # S-LNT-52, S-LNT-57
         and row.step == log.step  # S-LNT-52, S-LNT-57
         and settled.content == row.content  # S-LNT-60
         and settled.usage == row.data.get("usage")  # S-LNT-61
-        and log.anchor is None  # S-LNT-63
+        and log.anchor is None  # S-LNT-63; calls belong to a message, S-LNT-105
         and "" not in calls  # S-LNT-67
         and len(set(calls)) == len(calls)  # S-LNT-67
-        and log.unanswered == 0  # S-LNT-105
         and (_nothing_joined(log, row) if log.format == 4 else _cites_its_stream(log, row.raw))
     )
 
@@ -232,8 +228,7 @@ def _nothing_joined(log: Log, row: Row) -> bool:
 def _cites_its_stream(log: Log, raw: dict[str, Any]) -> bool:
     cited, chunks = raw.get("sourceEventSeqs"), log.attempt_ranges
     return (
-        type(cited) is list
-        and len(chunks) == 1
+        len(chunks) == 1
         and cited == list(range(*chunks[0]))  # S-LNT-59
         and set(map(type, cited)) == _INTEGERS  # S-LNT-28
     )
@@ -378,7 +373,7 @@ def delta(log: Log, raw: dict[str, Any], line: int) -> bool:
     ):
         return False
     if key != log.run_key or type(key[1]) is not int:
-        if type(key[1]) is not int or not _opens_run(log, kind, key[1]):
+        if type(key[1]) is not int or not _opens_run(log, kind, key[1], time):
             return False
         log.flush()
         log.run_key = key
@@ -398,7 +393,7 @@ def chunk(log: Log, raw: dict[str, Any], line: int) -> bool:
     if len(raw) != 4 or log.anchor is not None or log.header is None or log.seed_length or log.format != 0:
         return False
     kind, data = raw.get("type"), raw.get("data")
-    if type(kind) is not str or type(data) is not dict:
+    if type(data) is not dict:
         return False
     if kind == "assistant/chunk":
         seq, time, count = raw.get("seq"), raw.get("time"), 1
@@ -423,7 +418,6 @@ def chunk(log: Log, raw: dict[str, Any], line: int) -> bool:
         or not (log.time or 0) <= time <= SAFE_INTEGER
         or (log.created_at is not None and time < log.created_at)
         or log.prune is not None
-        or log.interrupted_end is not None
     ):
         return False
     grammar = followed(attempt_grammar(log), kind, body)
@@ -437,18 +431,13 @@ def chunk(log: Log, raw: dict[str, Any], line: int) -> bool:
     return True
 
 
-def _opens_run(log: Log, kind: str, at: int) -> bool:
-    """A run may begin: nothing is pending that a rule would look at, and the block is open."""
+def _opens_run(log: Log, kind: str, at: int, time: int) -> bool:
+    """A run may begin right behind a chunk: no message was there before, and the block is open."""
     return (
         log.format == 0
-        and log.anchor is None
-        and log.header is not None
-        and log.prune is None
-        and log.interrupted_end is None
-        and log.grammar.finish is None
+        and log.anchor is None  # S-LNT-63
+        and log.grammar.finish is None  # S-LNT-58
         and log.seed_length == 0
-        and log.no_time is False
-        and log.before_created is None
-        and (log.created_at is None or (log.time is not None and log.time >= log.created_at))
+        and (log.created_at is None or time >= log.created_at)  # S-LNT-19
         and any(index == at and name == _BLOCK_OF[kind] for index, name in log.grammar.open)
     )
