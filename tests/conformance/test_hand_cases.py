@@ -26,6 +26,7 @@ DIVERGENT = {
     "resume/by-hand/fresh-beside-resume": ("C-RES-8", 5),
     "resume/by-hand/fresh-on-stored": ("C-RES-9", 3),
     "resume/by-hand/fresh-on-stored-setup": ("C-RES-9", 3),
+    "teardown/append-behind-its-own-end": ("C-TDN-4", 7),
     "teardown/owner-of-a-disposed-agent": ("INV-20", 6),
     "turn/woken-by-the-error-of-a-refused-end": ("L-PH-3", 6),
     "turn/woken-by-the-error-of-a-refused-opening": ("L-PH-3", 6),
