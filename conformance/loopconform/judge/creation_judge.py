@@ -10,7 +10,7 @@ from loopconform.judge import refusals
 from loopconform.judge.explain import clause_of, spoken
 from loopconform.judge.fits import shown
 from loopconform.judge.lives import CREATES, Life, Lives, Where, in_order
-from loopconform.judge.points import Block, Book, Frame
+from loopconform.judge.points import Block, Book, Frame, distinct
 from loopconform.judge.storage import Storage
 from loopconform.judge.verdict import Fault, Found, Undecided
 from loopconform.protocol.replies import Fulfilled, Gate, Live, Raised, Rejected, Returned, Settled
@@ -43,7 +43,7 @@ class CreationJudge:
         self.book = book
         self.lives = Lives(book, machine, storage)
         first = creation.initial(law, 1 + len(book.opening.owners))
-        self.points: frozenset[Life] = frozenset((Life(first),))
+        self.points: tuple[Life, ...] = (Life(first),)
         self._agents: dict[tuple[int, int], str] = {}
         self._open: dict[tuple[int, int], int] = {}
         """Promises that have not settled, each with its transaction or fiber."""
@@ -100,26 +100,26 @@ class CreationJudge:
         return True
 
     def _change(self, change: Callable[[Life], Life]) -> None:
-        self.points = frozenset(change(life) for life in self.points)
+        self.points = distinct(change(life) for life in self.points)
 
     # -- what is seen
 
     def closure(self) -> list[Life]:
         """The points and everything that unseen moves lead to. Raises `Undecided` beyond the limit."""
         queue = deque(self.points)
-        seen = set(queue)
+        seen = dict.fromkeys(queue)
         while queue:
             for label, unordered in self.lives.of(queue.popleft()):
                 after = unordered if label else in_order(unordered)
                 if not label and after not in seen:
-                    seen.add(after)
+                    seen[after] = None
                     queue.append(after)
                     if len(seen) > LIMIT:
                         raise Undecided(f"more than {LIMIT} points explain the lives of the agents")
         return list(seen)
 
     def _keep(self, closed: list[Life], after: Iterable[Life], reply: Any, reason: str, clause: str = "") -> None:
-        kept = frozenset(map(in_order, after))
+        kept = distinct(map(in_order, after))
         if not kept:
             raise self._fault(closed, reply, reason, clause)
         self.points = kept
@@ -302,7 +302,7 @@ class CreationJudge:
             owed = [life for life in registries if self._is_owed(op, target, life)]
             if len(owed) == len(registries):
                 raise self._fault(registries, reply, f"the promise of {op.op} is still open", _PROMISES[op.op])
-            self.points = frozenset(life for life in self.points if life not in owed)
+            self.points = distinct(life for life in self.points if life not in owed)
 
     def _is_owed(self, op: Any, target: int, life: Life) -> bool:
         if op.op in PROMISED:

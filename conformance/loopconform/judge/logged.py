@@ -10,7 +10,7 @@ from loopconform.judge.changes import Label, Step
 from loopconform.judge.chronicle import Chronicle
 from loopconform.judge.loop_judge import LoopJudge
 from loopconform.judge.moves import Moves
-from loopconform.judge.points import Book, Point
+from loopconform.judge.points import Book, Point, distinct
 from loopconform.judge.storage import Start
 from loopconform.judge.verdict import Found
 from loopconform.judge.writing import Barrier
@@ -70,7 +70,7 @@ class LoggedJudge(LoopJudge):
         if start is not None:
             self.chronicle = start.chronicle
             begun, facts = start.loop(law, book), start.facts(book)
-            self.points = frozenset(point._replace(loop=begun, facts=facts) for point in self.points)
+            self.points = distinct(point._replace(loop=begun, facts=facts) for point in self.points)
             self.length = len(self.chronicle.events)
         self._first = self.points
         if "flush" in book.holds:

@@ -10,7 +10,7 @@ from loopconform.judge import explain
 from loopconform.judge.changes import without
 from loopconform.judge.fits import misfit
 from loopconform.judge.moves import Moves
-from loopconform.judge.points import Block, Book, Frame, Place, Point, call_number, places
+from loopconform.judge.points import Block, Book, Frame, Place, Point, call_number, distinct, places
 from loopconform.judge.verdict import Undecided
 from loopconform.protocol.replies import Fulfilled, Gate, Record, Rejected, Settled
 from loopspec import loop
@@ -31,7 +31,7 @@ class LoopJudge:
         self.moves = Moves(book, machine)
         facts = book.facts()
         gate: Any = "shut" if law.driver_waits_for_publication else "open"
-        self.points: frozenset[Point] = frozenset((Point(loop.initial(law), facts, gate=gate),))
+        self.points: tuple[Point, ...] = (Point(loop.initial(law), facts, gate=gate),)
         self.length: int | None = 0
         """How many records the log has; unknown behind records that nobody was told of."""
         self.waiting_idle: dict[tuple[int, int], bool] = {}
@@ -44,26 +44,26 @@ class LoopJudge:
 
     def ask(self, block: Block) -> None:
         """Operations that will run in one tick, when nobody else does."""
-        self.points = frozenset(point._replace(blocks=(*point.blocks, block)) for point in self.points)
+        self.points = distinct(point._replace(blocks=(*point.blocks, block)) for point in self.points)
 
     def ask_inside(self, request: int, ops: tuple[int, ...]) -> None:
         """Operations that run now, inside the dispatch that was reported last."""
-        self.points = frozenset(point._replace(frames=(*point.frames, Frame(request, ops))) for point in self.points)
+        self.points = distinct(point._replace(frames=(*point.frames, Frame(request, ops))) for point in self.points)
 
     def plan(self, id: int) -> None:
         """The outcome of an arrival."""
-        self.points = frozenset(point._replace(plans=(*point.plans, id)) for point in self.points)
+        self.points = distinct(point._replace(plans=(*point.plans, id)) for point in self.points)
 
     def veto(self, id: int) -> None:
         """The refusal of a record."""
         nth = self.book.vetoes[id].nth
-        self.points = frozenset(point._replace(vetoes=(*point.vetoes, (id, nth))) for point in self.points)
+        self.points = distinct(point._replace(vetoes=(*point.vetoes, (id, nth))) for point in self.points)
 
     def release(self, id: int, place: Place, ops: tuple[int, ...]) -> bool:
         """The hook that stands at a gate may go on; false where nobody stands, and nothing happens."""
         if not any(place in point.arrived and not _is_released(point, place) for point in self.points):
             return False
-        self.points = frozenset(
+        self.points = distinct(
             point._replace(blocks=(*point.blocks, Block(id, ops, place)))
             if place in point.arrived and not _is_released(point, place)
             else point
@@ -78,23 +78,23 @@ class LoopJudge:
 
     def may_be_disposed(self) -> None:
         """Somebody has asked for the end of whatever owns this agent."""
-        self.points = frozenset(
+        self.points = distinct(
             point._replace(doomed="perhaps") if point.doomed == "no" else point for point in self.points
         )
 
     def stays(self) -> None:
         """Nobody has asked for the end of this agent after all."""
-        self.points = frozenset(
+        self.points = distinct(
             point._replace(doomed="no") if point.doomed == "perhaps" else point for point in self.points
         )
 
     def published(self) -> None:
         """N-1  The agent was announced: once its listeners are done the driver may start, for a kept wake at once."""
-        self.points = frozenset(point._replace(starting=point.gate != "open") for point in self.points)
+        self.points = distinct(point._replace(starting=point.gate != "open") for point in self.points)
 
     def tools_changed(self, change: Any) -> None:
         """Tools and the pool belong to all agents: an operation of somebody else has changed them."""
-        self.points = frozenset(point._replace(facts=change(point.facts)) for point in self.points)
+        self.points = distinct(point._replace(facts=change(point.facts)) for point in self.points)
 
     def publish(self, published: bool) -> None:
         """The session enters or leaves the registry: what is appended outside of it is told to nobody."""
@@ -108,11 +108,11 @@ class LoopJudge:
         """The points and everything that unseen moves lead to. Raises `Undecided` beyond the limit."""
         steps = moves or self.moves
         queue = deque(self.points if points is None else points)
-        seen = set(queue)
+        seen = dict.fromkeys(queue)
         while queue:
             for label, after in steps.of(queue.popleft()):
                 if not label and after not in seen:
-                    seen.add(after)
+                    seen[after] = None
                     queue.append(after)
                     if len(seen) > POINT_LIMIT:
                         raise Undecided(f"more than {POINT_LIMIT} points explain the agent {self.agent!r}")
@@ -123,12 +123,12 @@ class LoopJudge:
     def show(self, reply: Any) -> None:
         """A record, a live event or the end of an operation. Raises `Found` when the law cannot explain it."""
         closed = self.closure()
-        after = {
+        after = distinct(
             self._counted(next_point, reply)
             for point in closed
             for label, next_point in self.moves.of(point)
             if label and not misfit(self.book, label, point, reply)
-        }
+        )
         if isinstance(reply, Record):
             seq = reply.event.get("seq")
             if self.length is None:
@@ -140,7 +140,7 @@ class LoopJudge:
             self.length += 1
         if not after:
             raise explain.unexplained(self, closed, reply)
-        self.points = frozenset(after)
+        self.points = distinct(after)
 
     def _counted(self, point: Point, reply: Any) -> Point:
         """The seq of a chunk is a source of its anchor (L-STR-4), that of a call one of its result (L-TOOL-6)."""
@@ -157,7 +157,7 @@ class LoopJudge:
         """A hook stands at a gate: only where the law has one that no plan takes past it."""
         place = (reply.gate, reply.key)
         closed = self.closure()
-        after = frozenset(
+        after = distinct(
             point._replace(arrived=(*point.arrived, place))
             for point in closed
             if self._may_arrive(point, place) and self._proposes(point, reply)
@@ -197,7 +197,7 @@ class LoopJudge:
     def done(self, request: int) -> None:
         """The tick of a request is over."""
         closed = self.closure()
-        after = frozenset(
+        after = distinct(
             point
             for point in closed
             if all(block.request != request for block in point.blocks)
@@ -223,7 +223,7 @@ class LoopJudge:
                 raise explain.misread(self, after, snapshot, reply)
             after = fitting
         self._promises(after, reply)
-        self.points = frozenset(after)
+        self.points = distinct(after)
 
     def _is_shown(self, point: Point, shown: tuple[Place, ...]) -> bool:
         """Exactly the hooks that stand here are parked; ghosts may be."""
@@ -284,16 +284,16 @@ class LoopJudge:
         self.jobs.discard((reply.id, reply.op))
         closed = self.closure()
         fitting = ("done",) if isinstance(reply, Fulfilled) else ("throws", "refused")
-        after = set()
+        after = []
         for point in closed:
             told = next((how for how in fitting if how in point.facts.worked), None)
             if told is not None:
                 facts = point.facts._replace(worked=without(point.facts.worked, told))
-                after.add(point._replace(facts=facts))
+                after.append(point._replace(facts=facts))
         if not after:
             what = "fulfilled" if isinstance(reply, Fulfilled) else "rejected"
             raise explain.found(self, closed, reply, "L-MNT-2", f"the promise of a job may not be {what} here")
-        self.points = frozenset(after)
+        self.points = distinct(after)
 
 
 def _may_rest(points: Iterable[Point]) -> bool:

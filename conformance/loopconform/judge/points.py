@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from loopconform.protocol.requests import Open, Plan, Release, Veto
 from loopspec import stream
@@ -15,6 +15,14 @@ from loopspec.tape.recall import RECALL_TOOLS
 
 Place = tuple[str, str]
 """A gate and its key."""
+
+_Item = TypeVar("_Item")
+
+
+def distinct(items: Iterable[_Item]) -> tuple[_Item, ...]:
+    """Each item once, in the order in which they came, so that a fault is told in the same words every time."""
+    return tuple(dict.fromkeys(items))
+
 
 USUAL: tuple[dict[str, Any], ...] = (
     {"type": "block-start", "index": 0, "blockType": "text"},

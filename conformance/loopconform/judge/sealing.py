@@ -13,7 +13,7 @@ from loopconform.judge.chronicle import Chronicle
 from loopconform.judge.entries import unstable
 from loopconform.judge.folding import Due, due
 from loopconform.judge.logged import LoggedJudge, LoggedMoves
-from loopconform.judge.points import Book, Facts, Point, assembled, canonical
+from loopconform.judge.points import Book, Facts, Point, assembled, canonical, distinct
 from loopconform.judge.recalling import page
 from loopconform.judge.storage import Start
 from loopconform.protocol.replies import Live, Record
@@ -148,7 +148,7 @@ class SealingJudge(LoggedJudge):
             self._shown = shown
         super().show(reply)
         if isinstance(reply, Record) and reply.event["type"] == "tool/result":
-            kept = frozenset(point for point in self.points if not _misrecalled(point.facts, reply.event))
+            kept = distinct(point for point in self.points if not _misrecalled(point.facts, reply.event))
             if not kept:
                 expected = next(_misrecalled(point.facts, reply.event) for point in self.points)
                 raise self._fault(before, reply, "RC-12", f"the page is another; the law says: {expected[:300]}")
