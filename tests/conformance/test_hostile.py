@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,31 @@ def test_only_the_adapter_itself_is_ended() -> None:
     with pytest.raises(ProcessLookupError):
         os.killpg(pid, 0)
     other.close()
+
+
+def test_the_file_of_an_ended_adapter_is_not_taken_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that was about to read when its adapter was ended reads nothing of anybody else's."""
+    about_to_read: list[int] = []
+    arrived, go_on, read = threading.Event(), threading.Event(), os.read
+
+    def late_read(file: int, size: int) -> bytes:
+        if threading.current_thread() is not threading.main_thread():
+            about_to_read.append(file)
+            if len(about_to_read) == 2:
+                arrived.set()
+            go_on.wait(10)
+        return read(file, size)
+
+    monkeypatch.setattr(os, "read", late_read)
+    channel = ProcessChannel(command("silent"))
+    assert arrived.wait(10)
+    channel.close()
+    pipes = [os.pipe() for _ in range(4)]
+    given_out = {end for pipe in pipes for end in pipe}
+    assert not given_out & set(about_to_read)
+    go_on.set()
+    for thread in channel._threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    for end in given_out:
+        os.close(end)

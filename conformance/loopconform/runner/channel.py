@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from pydantic import ValidationError
 
@@ -92,26 +92,23 @@ class ProcessChannel:
 
     # -- reading
 
+    # Each thread closes the stream that it reads. If another did, the number of the file could be given to the next
+    # adapter's pipe between two reads, and this thread would take a reply that is not for it.
+
     def _read(self) -> None:
         stdout = self._process.stdout
         assert stdout is not None
-        rest = b""
-        while True:
-            try:
-                piece = os.read(stdout.fileno(), 1 << 16)
-            except (OSError, ValueError):
-                piece = b""
-            if not piece:
-                self._put(None)
-                return
-            *lines, rest = (rest + piece).split(b"\n")
-            for line in lines:
-                if line.strip() and not self._put(line):
-                    return
-            if len(rest) > LONGEST_LINE:
-                self._complaint = f"a line is longer than {LONGEST_LINE} bytes"
-                self._put(None)
-                return
+        with stdout:
+            rest = b""
+            while piece := _piece(stdout, 1 << 16):
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    if line.strip() and not self._put(line):
+                        return
+                if len(rest) > LONGEST_LINE:
+                    self._complaint = f"a line is longer than {LONGEST_LINE} bytes"
+                    break
+        self._put(None)
 
     def _put(self, line: bytes | None) -> bool:
         while not self._closed.is_set():
@@ -125,17 +122,12 @@ class ProcessChannel:
     def _read_stderr(self) -> None:
         stderr = self._process.stderr
         assert stderr is not None
-        while True:
-            try:
-                piece = os.read(stderr.fileno(), 1 << 13)
-            except (OSError, ValueError):
-                return
-            if not piece:
-                return
-            self._stderr.append(piece)
-            self._stderr_size += len(piece)
-            while self._stderr_size > STDERR_KEPT and len(self._stderr) > 1:
-                self._stderr_size -= len(self._stderr.popleft())
+        with stderr:
+            while not self._closed.is_set() and (piece := _piece(stderr, 1 << 13)):
+                self._stderr.append(piece)
+                self._stderr_size += len(piece)
+                while self._stderr_size > STDERR_KEPT and len(self._stderr) > 1:
+                    self._stderr_size -= len(self._stderr.popleft())
 
     @property
     def stderr(self) -> str:
@@ -214,10 +206,9 @@ class ProcessChannel:
             os.killpg(self._process.pid, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5)
-        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
 
 
 class InsideChannel:
@@ -250,6 +241,14 @@ class InsideChannel:
         """End the event loop."""
         with contextlib.suppress(Exception):
             self._inside.close()
+
+
+def _piece(stream: IO[bytes], size: int) -> bytes:
+    """What can be read now, at most `size` bytes; nothing at the end."""
+    try:
+        return os.read(stream.fileno(), size)
+    except OSError:
+        return b""
 
 
 def wrong_with(error: ValidationError) -> str:
