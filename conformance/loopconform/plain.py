@@ -11,9 +11,11 @@ import click
 
 
 class Refused(click.ClickException):
-    """What was asked for cannot be done: one sentence, and the exit code of wrong usage."""
+    """What was asked for cannot be done: one sentence, and an exit code, that of wrong usage where none is given."""
 
-    exit_code = 2
+    def __init__(self, message: str, code: int = 2) -> None:
+        super().__init__(message)
+        self.exit_code = code  # type: ignore[misc]  # click declares it for the class
 
 
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")

@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from loopconform import stored
 from loopconform.cli import main
+from loopconform.exit_codes import MEANING, Exit
 from loopconform.script import text
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -23,7 +25,7 @@ def loopspec(*arguments: object) -> Result:
     result = CliRunner().invoke(main, [str(argument) for argument in arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit)
     assert "Traceback" not in result.output
-    assert result.exit_code in (0, 1, 2, 3), result.output
+    assert result.exit_code in (*range(4), *MEANING), result.output
     return result
 
 
@@ -67,8 +69,12 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, command: str, monkeypatch: 
     path = tmp_path / "secret.jsonl"
     path.write_bytes(HEADER)
 
-    def refuse(self: Path, *_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
+    usual = Path.open
+
+    def refuse(self: Path, *arguments: Any, **options: Any) -> Any:
+        if self == path:
+            raise PermissionError(13, "Permission denied")
+        return usual(self, *arguments, **options)
 
     monkeypatch.setattr(Path, "open", refuse)
     result = loopspec(command, path)
@@ -96,6 +102,7 @@ MEASURE = """
 import resource, sys
 from pathlib import Path
 from loopconform.cli import main
+from loopconform.exit_codes import MEANING, Exit
 try:
     main(sys.argv[1:])
 finally:
@@ -166,7 +173,7 @@ SCRIPTS = {
         "neither wait nor crash",
     ),
     "resume nothing": (b"steps: [{wait: idle}]\nresume: nope.jsonl\n", 2, "No such file"),
-    "resume a directory": (b"steps: [{wait: idle}]\nresume: .\n", 2, "Is a directory"),
+    "resume a directory": (b"steps: [{wait: idle}]\nresume: .\n", 2, "no regular file"),
     "resume a name that cannot be": (b'steps: [{wait: idle}]\nresume: "a\\0b"\n', 2, "cannot be read"),
     "resume and more": (b"steps: [{wait: idle}]\nresume: a\nsession: b\n", 1, "leave them out"),
 }
@@ -176,7 +183,7 @@ SCRIPTS = {
 def test_a_bad_script_is_refused_with_its_line(tmp_path: Path, name: str) -> None:
     script, line, words = SCRIPTS[name]
     result = run(tmp_path, script)
-    assert result.exit_code == 2, result.output
+    assert result.exit_code == (Exit.MISSING if name == "resume nothing" else Exit.USAGE), result.output
     assert f"bad.yaml:{line}: error" in result.output if line else "bad.yaml: error" in result.output
     assert words in result.output
     assert not (tmp_path / "out.jsonl").exists()
@@ -197,7 +204,7 @@ def test_plain_words_are_what_they_look_like() -> None:
 def test_a_log_that_breaks_rules_is_not_taken_up(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_bytes(HEADER + ROW + ROW)
     result = run(tmp_path, b"resume: log.jsonl\nsteps: [{wait: idle}]\n")
-    assert result.exit_code == 2
+    assert result.exit_code == Exit.CORRUPT
     assert "cannot be taken up: line 3, S-LNT-17" in result.output
 
 
@@ -214,9 +221,10 @@ def test_a_torn_log_is_taken_up_at_any_byte_where_it_has_a_header(tmp_path: Path
         torn = tmp_path / f"torn{suffix}"
         torn.write_bytes(content[:size])
         survives = stored.load_stored(torn)
-        sound = survives.report.verdict in ("clean", "warnings", "torn")
+        codes = {"findings": {Exit.CORRUPT}, "torn": {Exit.FINE, Exit.TORN}}
         result = loopspec("run", tmp_path / "resume.yaml", "--out", tmp_path / "out.jsonl", "--force")
-        assert result.exit_code == (0 if sound else 2), (size, result.output)
+        assert result.exit_code in codes.get(survives.report.verdict, {Exit.FINE}), (size, result.output)
+        assert (result.exit_code == Exit.TORN) <= (survives.header is None), size
         if result.exit_code == 0:
             taken += 1
             assert loopspec("check", tmp_path / "out.jsonl").exit_code == 0, size
@@ -234,7 +242,7 @@ def test_an_output_that_exists_is_kept(tmp_path: Path) -> None:
     out = tmp_path / "x.jsonl"
     out.write_text("precious")
     result = loopspec("run", HELLO, "--out", out)
-    assert result.exit_code == 2
+    assert result.exit_code == Exit.EXISTS
     assert "exists: give another name, or --force to replace it" in result.output
     assert out.read_text() == "precious"
     assert loopspec("run", HELLO, "--out", out, "--force").exit_code == 0
@@ -254,14 +262,14 @@ def test_an_output_that_appears_meanwhile_is_kept(tmp_path: Path) -> None:
 
 def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     cases = {
-        tmp_path: "is a directory",
-        tmp_path / "no" / "x.jsonl": "there is no directory",
-        tmp_path / ("a" * 300): "File name too long",
-        Path("/proc/x.jsonl"): "cannot be written",
+        tmp_path: (Exit.USAGE, "is a directory"),
+        tmp_path / "no" / "x.jsonl": (Exit.MISSING, "there is no directory"),
+        tmp_path / ("a" * 300): (Exit.USAGE, "File name too long"),
+        Path("/proc/x.jsonl"): (None, "cannot be written"),
     }
-    for out, words in cases.items():
+    for out, (code, words) in cases.items():
         result = loopspec("run", HELLO, "--out", out, "--force")
-        assert result.exit_code == 2
+        assert result.exit_code == code or (code is None and result.exit_code >= Exit.MISSING)
         assert words in result.output
     os.mkfifo(tmp_path / "pipe")
     assert "is no regular file" in loopspec("run", HELLO, "--out", tmp_path / "pipe", "--force").output
@@ -273,7 +281,7 @@ def test_a_disk_that_fills_up_leaves_nothing_behind(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(os, "fsync", full)
     result = loopspec("run", HELLO, "--out", tmp_path / "x.jsonl")
-    assert result.exit_code == 2
+    assert result.exit_code == Exit.FULL
     assert "No space left on device" in result.output
     assert list(tmp_path.iterdir()) == []
 

@@ -16,6 +16,7 @@ from click.testing import Result
 from tests.cli.test_run import EXAMPLES, ends, loopspec, of, texts
 
 from loopconform.check import check_file
+from loopconform.exit_codes import Exit
 
 Rows = dict[str, list[dict[str, Any]]]
 TWO = "agents: [{id: one, sessionId: s1}, {id: two, sessionId: s2}]"
@@ -121,7 +122,7 @@ def test_session_files_are_compressed_when_asked_for(tmp_path: Path) -> None:
     assert loopspec("run", source, "--out", out, "--zstd").exit_code == 0
     assert [path.name for path in out.iterdir()] == ["s.jsonl.zstd"]
     assert check_file(out / "s.jsonl.zstd").verdict == "clean"
-    assert loopspec("run", source, "--out", out, "--zstd").exit_code == 2
+    assert loopspec("run", source, "--out", out, "--zstd").exit_code == Exit.EXISTS
     assert loopspec("run", source, "--out", out, "--zstd", "--force").exit_code == 0
 
 
@@ -188,7 +189,7 @@ def test_a_start_that_fails_is_told_and_the_others_go_on(tmp_path: Path) -> None
     steps: [{followup: Hi, to: two}, {followup: Hi, to: one}]
     """
     result, rows = composed(tmp_path, text)
-    assert result.exit_code == 4, result.output
+    assert result.exit_code == Exit.UNSTARTED, result.output
     assert "agent-loop/config-start-failed: one (gone): cannot resume" in said(result)
     assert "followup was refused: one is not live" in said(result)
     assert list(rows) == ["s2"]
@@ -287,13 +288,13 @@ def test_places_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
     text = "agents: [{id: main, sessionId: s}]\nanswers: [Hello.]\nsteps: [{followup: Hi}]"
     assert composed(tmp_path, text)[0].exit_code == 0
     again, _ = composed(tmp_path, text)
-    assert (again.exit_code, "s.jsonl exists" in said(again)) == (2, True)
+    assert (again.exit_code, "s.jsonl exists" in said(again)) == (Exit.EXISTS, True)
     assert composed(tmp_path, text, "--force")[0].exit_code == 0
     source = tmp_path / "play.yaml"
-    for out, words in (
-        ("-", "give --out a directory"),
-        (source, "is no directory"),
-        (tmp_path / "x/y", "no directory"),
+    for out, code, words in (
+        ("-", Exit.USAGE, "give --out a directory"),
+        (source, Exit.USAGE, "is no directory"),
+        (tmp_path / "x/y", Exit.MISSING, "no directory"),
     ):
         result = loopspec("run", source, "--out", out)
-        assert (result.exit_code, words in said(result)) == (2, True), result.output
+        assert (result.exit_code, words in said(result)) == (code, True), result.output

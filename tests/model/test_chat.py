@@ -21,6 +21,7 @@ from loopconform.chat.screen import Screen
 from loopconform.chat.talk import INTERRUPTED, Options, Talk
 from loopconform.check import check_file
 from loopconform.cli import main
+from loopconform.exit_codes import Exit
 from loopharness.agent import AgentOptions
 from loopharness.harness import open_harness
 from loopharness.model.deepseek import open_deepseek
@@ -203,10 +204,10 @@ def test_settings_of_the_tape_are_refused_before_anything_is_opened(server: Serv
 # -- refusals --------------------------------------------------------------------------------------------------
 
 
-def refused(*arguments: object, **environment: str | None) -> str:
+def refused(*arguments: object, code: Exit = Exit.USAGE, **environment: str | None) -> str:
     """The text of a command line that cannot be used."""
     done = CliRunner().invoke(main, [str(argument) for argument in arguments], env=environment)
-    assert done.exit_code == 2, done.output
+    assert done.exit_code == code, done.output
     return " ".join(done.output.split())
 
 
@@ -221,12 +222,12 @@ def test_a_missing_key_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_files_that_cannot_be_used(tmp_path: Path, file: Path) -> None:
     local = ("chat", "--base-url", "http://127.0.0.1:9", "--once", "a")
     file.write_text("hello\n")
-    assert "--resume to go on with it" in refused(*local, "--out", file)
-    assert "cannot be taken up" in refused(*local, "--resume", file)
+    assert "--resume to go on with it" in refused(*local, "--out", file, code=Exit.EXISTS)
+    assert "cannot be taken up" in refused(*local, "--resume", file, code=Exit.CORRUPT)
     assert file.read_text() == "hello\n"
-    assert "cannot be opened" in refused(*local, "--resume", tmp_path / "none.jsonl")
+    assert "cannot be opened" in refused(*local, "--resume", tmp_path / "none.jsonl", code=Exit.MISSING)
     assert "is a directory" in refused(*local, "--out", tmp_path)
-    assert "there is no directory" in refused(*local, "--out", tmp_path / "no" / "x.jsonl")
+    assert "there is no directory" in refused(*local, "--out", tmp_path / "no" / "x.jsonl", code=Exit.MISSING)
     assert "leave --out" in refused(*local, "--resume", file, "--out", file)
     assert "base URL" in refused("chat", "--base-url", "nowhere", "--once", "a")
     assert "secret" not in refused("chat", "--base-url", "https://me:secret@host", "--once", "a")
@@ -236,7 +237,7 @@ def test_a_file_has_one_conversation(finished: bytes, file: Path) -> None:
     file.write_bytes(finished)
     held = Journal.resume(file)
     try:
-        text = refused("chat", "--base-url", "http://127.0.0.1:9", "--resume", file, "--once", "a")
+        text = refused(*("chat", "--base-url", "http://127.0.0.1:9", "--resume", file, "--once", "a"), code=Exit.LOCKED)
         assert "is open in another conversation" in text
     finally:
         held.close()

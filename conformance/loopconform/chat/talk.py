@@ -18,6 +18,7 @@ import anyio.abc
 
 from loopconform.chat.journal import Journal
 from loopconform.chat.screen import Screen
+from loopconform.exit_codes import Exit, code_of
 from loopharness import compaction, permissions, retry, slice, workspace
 from loopharness.agent import Agent, AgentOptions
 from loopharness.frozen import dumps
@@ -99,10 +100,14 @@ class Talk:
     def store(self) -> None:
         """Bring the file up to date; say it once when that does not work."""
         session = self.agent.session
+        path = self.journal.path
         self.journal.write(session.header, session.events)
+        if self.journal.path != path:
+            self.screen.line(f"another file took the place of {path}; this conversation is in {self.journal.path}")
         if self.journal.failure is not None and not self._reported:
             self._reported = True
-            self.screen.line(f"{self.journal.path} cannot be written: {self.journal.failure.strerror}", fg="red")
+            text = f"{self.journal.path} cannot be written: {self.journal.why}. What is said is kept, and tried again"
+            self.screen.line(text, fg="red")
 
     def _recorded(self, session: Session, event: Mapping[str, Any]) -> None:
         if session is self.agent.session:
@@ -212,9 +217,10 @@ async def converse(options: Options, journal: Journal, screen: Screen, keyboard:
                     group.cancel_scope.cancel()
             talk.store()
             screen.line_end()
-        return talk.code if journal.failure is None else talk.code or 1
+        code = talk.code
     finally:
         journal.close()
+    return code if journal.failure is None else code or code_of(journal.failure) or Exit.DISK
 
 
 async def _obey(talk: Talk, signals: AsyncIterator[signal.Signals]) -> None:

@@ -16,7 +16,8 @@ import yaml
 from loopconform.chat.journal import Journal, JournalError
 from loopconform.chat.screen import Screen
 from loopconform.chat.talk import HELP, Options, converse
-from loopconform.plain import printable
+from loopconform.exit_codes import epilog
+from loopconform.plain import Refused, printable
 from loopharness.model.deepseek import DeepSeekSettings
 from loopharness.model.deepseek.convert import EFFORTS
 from loopharness.model.deepseek.settings import API_KEY, BASE_URL
@@ -32,8 +33,7 @@ NO_KEY = (
 @click.command(
     "chat",
     short_help="Talk to a model on the reference harness.",
-    epilog="Exit codes: 0 ended by you; 1 with --once the turn failed, or the session file could not be written; 2 no "
-    "key, or wrong usage; 129 the terminal hung up; 130 Ctrl-C; 143 terminated; 70 loopspec itself failed.",
+    epilog=epilog("chat"),
 )
 @click.option("--base-url", metavar="URL", help=f"The model server. [default: {BASE_URL}, else the public API]")
 @click.option("--model", default="deepseek-v4-flash", show_default=True, help="Which model to ask for.")
@@ -106,7 +106,7 @@ def command(
     try:
         journal = Journal.create(out or _fresh_name()) if resume is None else Journal.resume(resume)
     except JournalError as error:
-        raise click.UsageError(printable(str(error)) + ".") from error
+        raise Refused(printable(str(error)), error.code) from error
     terminal = sys.stdout.isatty()
     screen = Screen(
         sys.stdout.fileno(), colour=terminal and "NO_COLOR" not in os.environ, prompt=terminal and once is None

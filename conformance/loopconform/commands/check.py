@@ -14,6 +14,7 @@ from rich.progress import track
 from loopconform import expectations, report_json, report_junit, report_sarif, report_text
 from loopconform.check import PROFILES, Options, Profile, RequestsError, run
 from loopconform.cli import version
+from loopconform.exit_codes import epilog
 from loopconform.findings import RunReport
 
 _MIB = 1024 * 1024
@@ -22,8 +23,7 @@ _MIB = 1024 * 1024
 @click.command(
     "check",
     short_help="Check session logs against every rule of the format.",
-    epilog="Exit codes: 0 clean (warnings allowed); 1 errors found, also torn or corrupt logs; 2 unreadable, of an "
-    "unsupported format, wrong usage, or nothing examined; 3 undecided; 70 loopspec itself failed.",
+    epilog=epilog("check"),
 )
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(

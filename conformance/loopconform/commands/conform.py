@@ -17,6 +17,7 @@ from loopconform.cli import version
 from loopconform.commands.conform_levels import commands
 from loopconform.commands.conform_repeat import command as repeat_command
 from loopconform.commands.conform_replay import command as replay_command
+from loopconform.exit_codes import epilog
 from loopconform.protocol.case import BadCase, Case, load_cases
 from loopconform.replays.traces import write as write_traces
 from loopconform.runner import report
@@ -55,8 +56,7 @@ _validate = click.option("--validate", is_flag=True, help="Show every message of
     "conform",
     invoke_without_command=True,
     short_help="Drive an implementation of the loop, and judge it by the law.",
-    epilog="Exit codes: 0 all passed or as declared; 1 failures or stale declarations; 2 adapter errors, or nothing "
-    "run; 3 undecided; 4 not implemented; 70 a fault of the suite.",
+    epilog=epilog("conform"),
 )
 @click.option("--adapter", metavar="CMD", help=f"The adapter: a command, a folder with a `run`, or '{REFERENCE}'.")
 @click.option("--cases", multiple=True, type=click.Path(path_type=Path, exists=True), help="Case files or folders.")

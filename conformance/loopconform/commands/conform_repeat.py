@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from loopconform.exit_codes import epilog
 from loopconform.protocol.case import BadCase, load_cases
 from loopconform.runner import repeat_page
 from loopconform.runner.channel import REFERENCE, opener
@@ -19,7 +20,7 @@ from loopspec.profile import PROFILES
 RACES = Path(__file__).parents[2] / "cases" / "races"
 
 
-@click.command("repeat", epilog="Exit codes: 0 all steady; 1 a failure, or several traces; the rest as for `conform`.")
+@click.command("repeat", epilog=epilog("conform repeat"))
 @click.option("--adapter", required=True, metavar="CMD", help="The adapter.")
 @click.option("--times", type=click.IntRange(1), default=100, show_default=True, help="Repetitions of each case.")
 @click.option("--cases", multiple=True, type=click.Path(path_type=Path, exists=True), help="Default: the races.")

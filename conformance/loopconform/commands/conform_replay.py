@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from loopconform.exit_codes import epilog
 from loopconform.protocol.case import Case
 from loopconform.replays.played import Played, play
 from loopconform.replays.program import case_of
@@ -23,8 +24,7 @@ NOT_PLAYED = 3
 
 @click.command(
     "replay",
-    epilog="Exit codes: 0 PASS; 1 FAIL; 2 adapter error, or wrong usage; 3 undecided, or a run that cannot be played; "
-    "4 not implemented; 70 a fault of the suite.",
+    epilog=epilog("conform replay"),
 )
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--adapter", metavar="CMD", help="The adapter; without one the program is only written.")

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from loopconform.difference import ABSENT, Difference, Placed, first_difference
+from loopconform.exit_codes import epilog
 from loopconform.plain import Refused, printable
 from loopconform.reader import ReadRow, read
 from loopspec.log.compare import events_of
@@ -19,8 +20,7 @@ from loopspec.log.packed import PackedError
 @click.command(
     "diff",
     short_help="The first difference that matters between two logs.",
-    epilog="Exit codes: 0 the same behaviour; 1 they differ; 2 unreadable, broken or of different formats, or wrong "
-    "usage; 70 loopspec itself failed. Run `loopspec check` on a log that diff calls broken.",
+    epilog=epilog("diff"),
 )
 @click.argument("first", type=click.Path(path_type=Path))
 @click.argument("second", type=click.Path(path_type=Path))

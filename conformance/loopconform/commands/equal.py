@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from loopconform.exit_codes import epilog
 from loopconform.tla.documents import equalities
 from loopconform.tla.dump import Moves, NotComparable, state_text
 from loopconform.tla.equality import Apart, Comparison, compare, moves_of
@@ -35,8 +36,7 @@ def python_graph(subject: Subject, bound: str, law: Law, max_states: int | None)
 @click.command(
     "equal",
     short_help="Compare a machine with its TLA+ model, state by state.",
-    epilog="Exit codes: 0 equal, and as pinned; 1 different, or other counts than pinned; 2 could not be compared (no "
-    "model, TLC missing, conventions broken), or wrong usage; 3 undecided, because a side was not explored completely.",
+    epilog=epilog("equal"),
 )
 @click.argument("machine")
 @click.option("--bound", "bounds", multiple=True, help="A named bound; or `quick` (default), `ci`, `deep`, `all`.")

@@ -15,6 +15,7 @@ from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from loopconform.exit_codes import epilog
 from loopharness.collector import collector_paused
 from loopspec.kernel.claims import Path as Run
 from loopspec.kernel.claims import Verdict
@@ -85,8 +86,7 @@ def settings(pairs: Sequence[str]) -> dict[str, int]:
 @click.command(
     "explore",
     short_help="Visit every state of a machine within a bound.",
-    epilog="Exit codes: 0 every promise holds and every race is reached; 1 a promise is broken or a race is missing; "
-    "2 wrong usage; 3 undecided, because the exploration was cut short.",
+    epilog=epilog("explore"),
 )
 @click.argument("machine", type=click.Choice(sorted(MACHINES | NAMED)))
 @click.option("--profile", type=click.Choice(PROFILES), default="seed", show_default=True, help="Whose law.")

@@ -13,6 +13,7 @@ import anyio
 import click
 from pydantic import ValidationError
 
+from loopconform.exit_codes import epilog
 from loopconform.plain import printable
 from loopconform.script.text import ScriptError, read_file
 from loopharness.model.mock_server.script import RAW, Script, of_files
@@ -24,7 +25,7 @@ Scripts = dict[str, tuple[Script, Path]]
 @click.command(
     "mock-model",
     short_help="Serve a scripted model on this machine, faults included.",
-    epilog="Exit codes: 0 ended by Ctrl-C or SIGTERM; 2 a script cannot be used, the port is taken, or wrong usage.",
+    epilog=epilog("mock-model"),
 )
 @click.argument("scripts", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="0 takes a free one.")

@@ -13,28 +13,30 @@ from rich.console import Console
 from rich.text import Text
 
 from loopconform.commands import run_composition
+from loopconform.exit_codes import Exit, Unusable, epilog
 from loopconform.plain import Refused, printable
 from loopconform.script.composition import Composition, is_composition
 from loopconform.script.ensemble import Stored
 from loopconform.script.load import BadScript, Fault, Loaded, read_script, validated
 from loopconform.script.model import Script
-from loopconform.script.output import OutputError, check_free, pieces, write_session
+from loopconform.script.output import check_free, pieces, write_session
 from loopconform.script.play import Earlier, Played, play
 from loopconform.script.text import Read
 from loopconform.show.render import console, head, print_line
 from loopconform.show.story import story
-from loopconform.stored import load_stored
+from loopconform.stored import take_up
 
-_EXIT = {"played": 0, "wrong": 1, "stuck": 3}
+_EXIT = {"played": Exit.FINE, "wrong": Exit.FOUND, "stuck": Exit.UNDECIDED}
 
 
 @click.command(
     "run",
     short_help="Play a scripted conversation and write its session file.",
-    epilog="Exit codes: 0 played; 1 it did not go as the script says (answers ran out, a step was refused); 2 the "
-    "script or the output cannot be used, or wrong usage; 3 it never came to an end; 4 an agent of a composition "
-    "could not be started; 70 loopspec itself failed. After 1, 3 and 4 the file holds what "
-    "happened, after 2 nothing is written.",
+    epilog=epilog(
+        "run",
+        "After 1, 3 and 4 the file holds what happened; after 2, and when a session cannot be read, "
+        "nothing is written.",
+    ),
 )
 @click.argument("script", required=False, type=click.Path(path_type=Path))
 @click.option(
@@ -94,9 +96,9 @@ def command(
         _write(target, played, loaded.script.pack_chunks, force)
     except BadScript as error:
         _print_faults(script, error.faults, "error")
-        ctx.exit(2)
-    except OutputError as error:
-        raise Refused(printable(str(error))) from error
+        ctx.exit(error.code)
+    except Unusable as error:
+        raise Refused(printable(str(error)), error.code) from error
     _print_faults(script, played.notes, "note")
     _print_faults(script, played.faults, "error")
     if show:
@@ -126,7 +128,7 @@ def _compose(
         if show:
             _show(one)
         click.echo(run_composition.summary(path, one))
-    ctx.exit(run_composition.EXIT[played.verdict])
+    ctx.exit(run_composition.exit_code(played))
 
 
 def _changes(session_format: str | None, profile: str | None) -> dict[str, Any]:
@@ -147,17 +149,12 @@ def _earlier(loaded: Loaded, script: Path) -> Earlier | None:
     name = loaded.script.resume
     if name is None:
         return None
-    path = script.parent / name
-    stored = load_stored(path)
-    report = stored.report
-    line = loaded.line("resume")
-    if report.message:
-        raise BadScript([Fault(line, "resume", f"{path} {report.message}", "Give a session file that is there.")])
-    if stored.header is None or report.verdict not in ("clean", "warnings", "torn"):
-        first = next((item for item in report.findings if item.level in ("E", "U")), None)
-        reason = "" if first is None else f": line {first.line}, {first.rule}: {first.reason.rstrip('.')}"
-        advice = f"Look at it with `loopspec check {path}`."
-        raise BadScript([Fault(line, "resume", f"{path} cannot be taken up{reason}", advice)])
+    try:
+        stored = take_up(script.parent / name)
+    except Unusable as error:
+        fault = Fault(loaded.line("resume"), "resume", str(error), "Give a session file that is there, and sound.")
+        raise BadScript([fault], error.code) from error
+    assert stored.header is not None
     return Earlier(stored.header, stored.events)
 
 

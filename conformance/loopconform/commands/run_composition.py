@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from loopconform.exit_codes import Exit, code_of
 from loopconform.plain import printable
 from loopconform.script.composition import composed
 from loopconform.script.ensemble import PlayedTogether, Stored, play_composition
@@ -14,9 +15,9 @@ from loopconform.script.output import OutputError, check_free, pieces, write_ses
 from loopconform.script.text import Read
 from loopspec.log.place import session_segment
 
-__all__ = ["EXIT", "Written", "run"]
+__all__ = ["Written", "exit_code", "run", "summary"]
 
-EXIT = {"played": 0, "wrong": 1, "stuck": 3, "unstarted": 4}
+_EXIT = {"played": Exit.FINE, "wrong": Exit.FOUND, "stuck": Exit.UNDECIDED, "unstarted": Exit.UNSTARTED}
 NAME_LIMIT = 240
 """Longest name of a session file, without its ending."""
 
@@ -41,10 +42,16 @@ def run(read: Read, script: Path, target: Path, force: bool, changes: Mapping[st
     try:
         target.mkdir(exist_ok=True)
     except OSError as error:
-        raise OutputError(f"{target} cannot be made: {error.strerror}") from error
+        raise OutputError(f"{target} cannot be made: {error.strerror}", code_of(error)) from error
     for name, one in files.items():
         write_session(target / name, pieces(one.header, one.events, 0, zstd=ending != ".jsonl"), force)
     return Written(played, tuple((target / name, one) for name, one in files.items()))
+
+
+def exit_code(played: PlayedTogether) -> Exit:
+    """The code of a played composition: where an agent could not be started for a session file, that of the cause."""
+    causes = [code_of(error) for error in played.causes] if played.verdict in ("played", "unstarted") else []
+    return next((code for code in causes if code is not None), _EXIT[played.verdict])
 
 
 def _name(session_id: str, ending: str) -> str:
@@ -56,13 +63,14 @@ def _check_folder(target: Path, names: list[str], force: bool) -> None:
     """Refuse a place that cannot take the session files before anything starts. Raises `OutputError`."""
     if not target.is_dir():
         if os.path.lexists(target):
-            raise OutputError(f"{target} is no directory: a composition writes a file for each session into it")
+            text = f"{target} is no directory: a composition writes a file for each session into it"
+            raise OutputError(text, Exit.USAGE)
         check_free(target, force)
         return
     for name in names:
         check_free(target / name, force)
     if not os.access(target, os.W_OK):
-        raise OutputError(f"{target} cannot be written: no permission")
+        raise OutputError(f"{target} cannot be written: no permission", Exit.PERMISSION)
 
 
 def summary(path: Path, one: Stored) -> str:

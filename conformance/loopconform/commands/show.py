@@ -12,6 +12,7 @@ from rich.text import Text
 from loopconform import report_text
 from loopconform.check import PROFILES, Options, Profile
 from loopconform.commands.one_log import the_one_log
+from loopconform.exit_codes import epilog
 from loopconform.findings import RunReport
 from loopconform.plain import Refused, printable
 from loopconform.show.render import console, head, print_line, turn_numbers
@@ -25,9 +26,7 @@ _MIB = 1024 * 1024
 @click.command(
     "show",
     short_help="Show a session: turns, steps, messages, tools, requests.",
-    epilog="Exit codes, as those of check: 0 clean (warnings allowed); 1 errors found, also torn or corrupt logs; 2 "
-    "unreadable, of an unsupported format, or wrong usage; 3 undecided; 70 loopspec itself failed. What survives of a "
-    "broken log is shown before its errors.",
+    epilog=epilog("show", "What survives of a broken log is shown before its errors."),
 )
 @click.argument("session", type=click.Path(path_type=Path))
 @click.option("--requests", is_flag=True, help="Rebuild every model request and show what is new in each.")

@@ -12,6 +12,7 @@ from rich.text import Text
 from loopconform import report_text
 from loopconform.check import Options
 from loopconform.commands.one_log import the_one_log
+from loopconform.exit_codes import epilog
 from loopconform.findings import RunReport
 from loopconform.plain import Refused, printable
 from loopconform.show.render import console
@@ -25,8 +26,7 @@ from loopspec.tape.prefix import Compared, report
 @click.command(
     "tape",
     short_help="Show what each request reused of the one before, and why not more.",
-    epilog="Exit codes, as those of check: 0 clean (warnings allowed); 1 errors found, also torn or corrupt logs; 2 "
-    "unreadable, of an unsupported format, or wrong usage; 3 undecided; 70 loopspec itself failed.",
+    epilog=epilog("tape"),
 )
 @click.argument("session", type=click.Path(path_type=Path))
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Also draw a picture.")

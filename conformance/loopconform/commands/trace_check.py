@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import click
 
+from loopconform.exit_codes import epilog
 from loopconform.reader import ReadRow, read
 from loopconform.replays import traces as observed
 from loopconform.tla.follow import Failed, Verdict, check, told
@@ -21,8 +22,7 @@ ACCEPTED, REFUSED, UNREADABLE, UNDETERMINED = 0, 1, 2, 3
 @click.command(
     "trace-check",
     short_help="Hold session logs against the TLA+ model of the loop.",
-    epilog="Exit codes: 0 every log is a behaviour of the model; 1 one is not; 2 one could not be read, TLC is "
-    "missing, or wrong usage; 3 undecided, because TLC was stopped.",
+    epilog=epilog("trace-check"),
 )
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--profile", type=click.Choice(PROFILES), default="dsh-0.1", show_default=True, help="Law of the logs.")

@@ -39,12 +39,16 @@ class Stored(NamedTuple):
 
 
 class PlayedTogether(NamedTuple):
-    """What came of a composition. `unstarted`: an agent could not be started, whatever else happened."""
+    """What came of a composition. `unstarted`: an agent could not be started, whatever else happened.
+
+    `causes`: why agents could not be started, and why what was said could not be stored.
+    """
 
     verdict: Literal["played", "wrong", "stuck", "unstarted"]
     sessions: tuple[Stored, ...]
     faults: tuple[Fault, ...] = ()
     notes: tuple[Fault, ...] = ()
+    causes: tuple[BaseException, ...] = ()
 
 
 def play_composition(composed: Composed, folder: Path) -> PlayedTogether:
@@ -61,7 +65,8 @@ class Ensemble(Player):
         self.composition = composed.composition
         self.harness: Harness
         self.sessions: dict[int, Session] = {}
-        self.failed: dict[str, str] = {}
+        self.failed: dict[str, BaseException] = {}
+        """Why an agent could not be started, by its label."""
         self.heard: str | None = None
         """The label of the agent whose record or event is being reacted to."""
         if self.composition.deepseek is not None or self.composition.sessions is not None:
@@ -96,7 +101,9 @@ class Ensemble(Player):
         except GaveUp:
             pass
         assert played is not None
-        return played
+        stored = self.harness.persistence
+        lost = () if stored is None else stored.lost.values()
+        return played._replace(notes=tuple(self.notes), causes=(*self.failed.values(), *lost))
 
     async def _count_on(self, harness: Harness) -> None:
         """Counted ids begin behind those of the stored sessions that are taken up."""
@@ -166,7 +173,7 @@ class Ensemble(Player):
 
         def failed(payload: Mapping[str, Any]) -> None:
             label = self._label_of(payload["sessionId"])
-            self.failed[label] = payload["sessionId"]
+            self.failed[label] = payload["error"]
             at = next(at for at, entry in enumerate(self.composition.agents) if entry.id == label)
             reason = f"{FAILED}: {label} ({payload['sessionId']}): {error_chain(payload['error'])}"
             self._fault(("agents", at), reason)

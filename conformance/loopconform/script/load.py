@@ -41,11 +41,13 @@ class Fault(NamedTuple):
 
 
 class BadScript(ValueError):
-    """A script that cannot be played."""
+    """A script that cannot be played. `code` is the exit code: another one than that of wrong usage when the script is
+    right, and the session that it takes up is not."""
 
-    def __init__(self, faults: list[Fault]) -> None:
+    def __init__(self, faults: list[Fault], code: int = 2) -> None:
         super().__init__("; ".join(fault.reason for fault in faults))
         self.faults = faults
+        self.code = code
 
 
 class Loaded(NamedTuple):

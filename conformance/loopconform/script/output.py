@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from loopconform.exit_codes import Exit, Unusable, code_of
+from loopharness.store.files import DISK
 from loopharness.store.rows import batch_text, frame, header_text
 
 __all__ = ["OutputError", "check_free", "pieces", "write_session"]
@@ -15,7 +17,7 @@ __all__ = ["OutputError", "check_free", "pieces", "write_session"]
 Record = Mapping[str, Any]
 
 
-class OutputError(Exception):
+class OutputError(Unusable):
     """The session cannot be written there; the text says why and what to do."""
 
 
@@ -25,17 +27,18 @@ def check_free(path: Path, force: bool) -> None:
         folder_there, taken, is_folder = path.parent.is_dir(), os.path.lexists(path), path.is_dir()
         special = taken and not is_folder and not path.is_file()
     except (OSError, ValueError) as error:
-        raise OutputError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from error
+        raise _failed(path, error) from error
     if not folder_there:
-        raise OutputError(f"{path} cannot be written: there is no directory {path.parent}")
+        raise OutputError(f"{path} cannot be written: there is no directory {path.parent}", Exit.MISSING)
     if is_folder:
-        raise OutputError(f"{path} is a directory: give the name of a file in it")
+        raise OutputError(f"{path} is a directory: give the name of a file in it", Exit.USAGE)
     if special:
-        raise OutputError(f"{path} is no regular file: give another name, or - for standard output")
+        raise OutputError(f"{path} is no regular file: give another name, or - for standard output", Exit.USAGE)
     if taken and not force:
-        raise OutputError(f"{path} exists: give another name, or --force to replace it")
+        raise _taken(path)
     if not os.access(path.parent, os.W_OK):
-        raise OutputError(f"{path} cannot be written: no permission to write into {path.parent}")
+        text = f"{path} cannot be written: no permission to write into {path.parent}"
+        raise OutputError(text, Exit.PERMISSION)
 
 
 def pieces(
@@ -71,12 +74,21 @@ def write_session(path: Path, content: Iterator[bytes], force: bool) -> None:
                 os.replace(temporary, path)
             else:
                 os.link(temporary, path)
+            DISK.sync_folder(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
     except FileExistsError as error:
-        raise OutputError(f"{path} exists: give another name, or --force to replace it") from error
+        raise _taken(path) from error
     except (OSError, ValueError) as error:
-        raise OutputError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from error
+        raise _failed(path, error) from error
+
+
+def _taken(path: Path) -> OutputError:
+    return OutputError(f"{path} exists: give another name, or --force to replace it", Exit.EXISTS)
+
+
+def _failed(path: Path, error: Exception) -> OutputError:
+    return OutputError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}", code_of(error))
 
 
 def _fill(stream: BinaryIO, content: Iterator[bytes]) -> None:

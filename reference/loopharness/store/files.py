@@ -6,9 +6,11 @@ one that stops at the n-th operation, or forgets what was not synced.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
+import stat
 import sys
 from pathlib import Path
 from typing import Final, Protocol
@@ -28,6 +30,12 @@ class OpenFile(Protocol):
 
     def size(self) -> int:
         """Its length in bytes."""
+
+    def has_name(self, path: Path) -> bool:
+        """Whether this very file, and no other one, still has that name."""
+
+    def read(self, size: int) -> bytes:
+        """Its first bytes, also when its name is gone. Raises `OSError` when there are fewer."""
 
     def write(self, at: int, data: bytes) -> None:
         """Write all of the bytes at that position. Raises `OSError`; some of them may have been written then."""
@@ -53,10 +61,10 @@ class Files(Protocol):
     """A file system. Paths are absolute; every failure is an `OSError`."""
 
     def names(self, folder: Path) -> list[str]:
-        """The names in a folder, sorted; none when it does not exist."""
+        """The names in a folder, sorted; none when it does not exist, or when its links lead nowhere."""
 
     def read(self, path: Path, limit: int = -1) -> bytes:
-        """The content as it was at one moment, or its first `limit` bytes."""
+        """The content as it was at one moment, or its first `limit` bytes. Never waits for a pipe or a device."""
 
     def make_folder(self, folder: Path) -> None:
         """Make a folder and its parents, durably; 0700 (S-DSK-7)."""
@@ -88,11 +96,18 @@ class Disk:
             return sorted(os.listdir(folder))
         except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                return []
+            raise
 
     def read(self, path: Path, limit: int = -1) -> bytes:
         for _ in range(TRIES):
-            with path.open("rb") as stream:
-                before = _identity(os.fstat(stream.fileno()))
+            with open(path, "rb", opener=_without_waiting) as stream:
+                status = os.fstat(stream.fileno())
+                if not stat.S_ISREG(status.st_mode):
+                    raise OSError(errno.EINVAL, "Not a regular file", str(path))
+                before = _identity(status)
                 data = stream.read(limit)
             if limit >= 0 or _identity(os.stat(path)) == before:
                 return data
@@ -131,10 +146,10 @@ class Disk:
             os.close(descriptor)
 
     def open(self, path: Path) -> OpenFile:
-        return _DiskFile(os.open(path, os.O_RDWR | _BINARY))
+        return _DiskFile(_without_waiting(path, os.O_RDWR | _BINARY))
 
     def lock(self, path: Path, session_id: str) -> Lock:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, FILE_MODE)
+        descriptor = _without_waiting(path, os.O_RDWR | os.O_CREAT | _BINARY)
         try:
             _take(descriptor)
         except (BlockingIOError, PermissionError):
@@ -168,6 +183,23 @@ class _DiskFile:
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size
 
+    def has_name(self, path: Path) -> bool:
+        try:
+            return os.path.samestat(os.stat(path), os.fstat(self._descriptor))
+        except FileNotFoundError:
+            return False
+
+    def read(self, size: int) -> bytes:
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        parts: list[bytes] = []
+        while size:
+            part = os.read(self._descriptor, size)
+            if not part:
+                raise OSError(errno.EIO, "The file is shorter than it was")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
     def write(self, at: int, data: bytes) -> None:
         os.lseek(self._descriptor, at, os.SEEK_SET)
         rest = memoryview(data)
@@ -196,6 +228,11 @@ class _DiskLock:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _without_waiting(path: str | Path, flags: int) -> int:
+    """Open a file; a pipe that somebody has put in its place is not waited for."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), FILE_MODE)
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ One root uses one encoding, zstd or plain. Of several generations the highest co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -91,11 +91,13 @@ class Layout:
             )
         return found[0] if found else None
 
-    def folders(self) -> Iterator[Path]:
-        """Every directory that may hold a session, by project and name."""
-        for project in self._files.names(self.root):
-            for segment in self._files.names(self.root / project):
-                yield self.root / project / segment
+    def projects(self) -> list[Path]:
+        """Every directory that may hold the sessions of one working directory, by name."""
+        return [self.root / name for name in self._files.names(self.root)]
+
+    def folders(self, project: Path) -> list[Path]:
+        """Every directory of a project that may hold a session, by name. Raises `OSError`."""
+        return [project / name for name in self._files.names(project)]
 
     def artifact_in(self, folder: Path) -> Artifact | None:
         """The session file that counts in a session directory. Raises `SessionPersistenceCorruptionError`."""

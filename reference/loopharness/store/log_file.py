@@ -6,6 +6,7 @@ sync fails the file is cut back to what it was (S-DSK-31).
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ from loopharness.store.rows import batch_text, frame, header_text
 from loopspec.log.types import VERSIONS, Dialect
 
 __all__ = ["LogFile"]
+
+_log = logging.getLogger("loopharness")
 
 
 class LogFile:
@@ -92,14 +95,7 @@ class LogFile:
     def publish(self, events: Sequence[Mapping[str, Any]], temporary: Path, verify: bool = False) -> int:
         """Put a whole new file in place, all at once, and answer its size. Raises `FileExistsError`."""
         content = self.content(events)
-        try:
-            self._files.create(temporary, content)
-            if verify and self._files.read(temporary) != content:
-                raise SessionPersistenceCorruptionError(f"{temporary} does not hold what was written to it")
-            self._files.link(temporary, self.path)
-            self._files.sync_folder(self.path.parent)
-        finally:
-            self._files.remove(temporary)
+        self._place(content, temporary, verify)
         return len(content)
 
     def _create(self, events: Sequence[Mapping[str, Any]]) -> None:
@@ -110,8 +106,7 @@ class LogFile:
             known = self._layout.find(self.header["id"])
             if known is not None:
                 raise SessionAlreadyExistsError(collision_text(self.header["id"], known))
-            temporary = self.path.with_name(f"{self.path.name}.{secrets.token_hex(6)}.tmp")
-            size = self.publish(events, temporary)
+            size = self.publish(events, self._temporary())
             self._file = self._files.open(self.path)
             self._size = size
         except BaseException:
@@ -121,6 +116,8 @@ class LogFile:
             raise
 
     def _append(self, file: OpenFile, data: bytes) -> None:
+        if not file.has_name(self.path):
+            file = self._put_back(file)
         self.settle()
         if file.size() != self._size:
             raise SessionPersistenceCorruptionError(
@@ -135,6 +132,44 @@ class LogFile:
             self.settle()
             raise
         self._size += len(data)
+
+    def _place(self, content: bytes, temporary: Path, verify: bool = False) -> None:
+        try:
+            self._files.create(temporary, content)
+            if verify and self._files.read(temporary) != content:
+                raise SessionPersistenceCorruptionError(f"{temporary} does not hold what was written to it")
+            self._files.link(temporary, self.path)
+            self._files.sync_folder(self.path.parent)
+        finally:
+            self._files.remove(temporary)
+
+    def _put_back(self, file: OpenFile) -> OpenFile:
+        """Somebody took the file away: what it held gets its name again, and nothing is lost.
+
+        Raises `SessionPersistenceCorruptionError` when another file has the name by now.
+        """
+        folder = self.path.parent
+        if self.path.name in self._files.names(folder):
+            raise SessionPersistenceCorruptionError(
+                f"{self.path} was replaced by another file while this process wrote to it. Nothing more is appended: "
+                "move that file away, and what is queued is written with what was there"
+            )
+        content = file.read(self._size)
+        self._files.make_folder(folder)
+        if LOCK_NAME not in self._files.names(folder):
+            lock = self._files.lock(folder / LOCK_NAME, self.header["id"])
+            if self._lock is not None:
+                self._lock.release()
+            self._lock = lock
+        self._place(content, self._temporary())
+        file.close()
+        self._file = self._files.open(self.path)
+        self._dirty = False
+        _log.warning("session %s: %s was removed, and is put back with all it held", self.header["id"], self.path)
+        return self._file
+
+    def _temporary(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.{secrets.token_hex(6)}.tmp")
 
     def _encoded(self, text: bytes) -> bytes:
         return frame(text) if self._layout.compression == "zstd" else text

@@ -148,6 +148,10 @@ class MemoryFiles:
             self._locks.add(path)
         return _MemoryLock(self._locks, path)
 
+    def has_name(self, path: Path, node: _Node) -> bool:
+        """Whether that file has that name."""
+        return self._names.get(path) is node
+
     def begin(self, name: str, node: _Node | None = None, at: int = 0, data: bytes = b"") -> None:
         """Count one operation; stop, or fail, where that was asked for."""
         with self._guard:
@@ -173,6 +177,12 @@ class _MemoryFile:
 
     def size(self) -> int:
         return len(self._node.content)
+
+    def has_name(self, path: Path) -> bool:
+        return self._files.has_name(path, self._node)
+
+    def read(self, size: int) -> bytes:
+        return bytes(self._node.content[:size])
 
     def write(self, at: int, data: bytes) -> None:
         self._files.begin("write", self._node, at, data)

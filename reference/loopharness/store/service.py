@@ -105,6 +105,8 @@ class SessionPersistence:
         self._handles: dict[str, tuple[Session, Handle]] = {}
         self._prepared: dict[str, _Prepared] = {}
         self._reserved: dict[str, anyio.Event] = {}
+        self.lost: Final[dict[str, Exception]] = {}
+        """Why the last events of a session could not be written when it was closed, by its id."""
 
     def mount(self, context: Context, group: anyio.abc.TaskGroup) -> None:
         """Listen to the sessions of every scope; `group` runs the write-behind and must outlive them."""
@@ -193,6 +195,9 @@ class SessionPersistence:
             return
         try:
             await handle.close()
+        except Exception as error:
+            self.lost[session.id] = error
+            raise
         finally:
             del self._handles[session.id]
 
@@ -259,7 +264,15 @@ class SessionPersistence:
             _log.error("session %s: its last events could not be written: %s", session.id, error_chain(error))
 
     def _list(self) -> list[Listed]:
-        return [item for folder in self.layout.folders() if (item := self._contained(folder)) is not None]
+        listed: list[Listed] = []
+        for project in self.layout.projects():
+            try:
+                folders = self.layout.folders(project)
+            except OSError as error:
+                listed.append(Listed(project, None, error))
+                continue
+            listed += [item for folder in folders if (item := self._contained(folder)) is not None]
+        return listed
 
     def _contained(self, folder: Path) -> Listed | None:
         try:
