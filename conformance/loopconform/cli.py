@@ -24,11 +24,14 @@ COMMANDS: dict[str, str] = {
     "diff": "The first difference that matters between two logs.",
     "equal": "Compare a machine with its TLA+ model, state by state.",
     "explore": "Visit every state of a machine within a bound.",
+    "fork": "Make a session of its own that begins like another one.",
+    "migrate": "Write sessions of older formats as format 4.",
     "mock-model": "Serve a scripted model on this machine, faults included.",
     "run": "Play a scripted conversation and write its session file.",
     "show": "Show a session: turns, steps, messages, tools, requests.",
     "tape": "Show what each request reused of the one before, and why not more.",
     "trace-check": "Hold session logs against the TLA+ model of the loop.",
+    "what-if": "What comes of a steer between the abort and the idle?",
 }
 """Command name to the line that `loopspec --help` shows. The module is `loopconform.commands.<name>`."""
 

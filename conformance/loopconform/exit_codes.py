@@ -185,6 +185,13 @@ COMMANDS: Final[dict[str, dict[Exit, str]]] = {
         Exit.UNDECIDED: "undecided, because TLC was stopped",
         Exit.CRASH: "",
     },
+    "what-if": {
+        Exit.FINE: "every outcome within the bound is told",
+        Exit.FOUND: "it does not happen within the bound",
+        Exit.USAGE: "wrong usage",
+        Exit.UNDECIDED: "the bound cut runs off, or the exploration was cut short: there may be more outcomes",
+        Exit.CRASH: "",
+    },
 }
 """Command, code, and what that code says there; empty where it says what it says everywhere."""
 
