@@ -14,7 +14,7 @@ from loopconform.cli import main
 from loopconform.mutants.matrix import Bench
 from loopconform.mutants.named import everything
 from loopconform.protocol.case import Case, load_case
-from loopconform.replays.played import Played, play
+from loopconform.replays.played import Played, always_heard, play
 from loopconform.replays.program import case_of
 from loopconform.replays.streams import Untranslatable
 from loopconform.replays.table import ENDLESS, PLAYED, reason
@@ -109,6 +109,15 @@ def test_lawful_is_not_enough() -> None:
     done = played(run._replace(broken=("latch",)))
     assert (done.result.verdict, done.whole) == ("UNDETERMINED", True)
     assert "nothing unlawful is seen of it" in done.result.reason
+
+
+def test_what_an_adapter_cannot_hear_every_time_is_not_waited_for() -> None:
+    """Published loops give nobody the signal before the first hook of a turn."""
+    abort, start = ("notify", "abort", "user"), ("append", "turn/start", 1)
+    idle = ("notify", "agent/status", "idle")
+    assert always_heard((abort, start, idle), ("signal/abort",)) == [start, idle]
+    assert always_heard((abort, start, idle), ("agent/status",)) == [abort, start]
+    assert always_heard((abort, start, idle), ()) == [abort, start, idle]
 
 
 SEND = ("call", "send", 1, "next-turn", True)
