@@ -79,8 +79,18 @@ MEANING: Final[dict[Exit, str]] = {
 }
 """What a code says in every command that has it, unless the command has words of its own."""
 
-READS: Final = (Exit.MISSING, Exit.UNSUPPORTED, Exit.TORN, Exit.CORRUPT)
-WRITES: Final = (Exit.EXISTS, Exit.PERMISSION, Exit.FULL, Exit.DISK)
+FILES: Final = (
+    Exit.MISSING,
+    Exit.EXISTS,
+    Exit.LOCKED,
+    Exit.UNSUPPORTED,
+    Exit.CORRUPT,
+    Exit.PERMISSION,
+    Exit.FULL,
+    Exit.DISK,
+)
+"""The causes of every command that reads one session file and writes another. A torn end is none for `run` and `chat`,
+which go on behind what is whole."""
 
 _JUDGED: Final = {
     Exit.FINE: "clean (warnings allowed)",
@@ -108,7 +118,7 @@ COMMANDS: Final[dict[str, dict[Exit, str]]] = {
         Exit.FINE: "ended by you",
         Exit.FOUND: "with --once, the turn failed",
         Exit.USAGE: "no key, or wrong usage",
-        **_stored(*READS, *WRITES, Exit.LOCKED),
+        **_stored(*FILES),
         Exit.UNDECIDED: "the session file cannot be judged (a row is too large)",
         Exit.CRASH: "",
         Exit.HANG_UP: "",
@@ -150,7 +160,7 @@ COMMANDS: Final[dict[str, dict[Exit, str]]] = {
         Exit.FOUND: "what would be written breaks a rule of its format: nothing is written",
         Exit.USAGE: "wrong usage",
         Exit.UNDECIDED: "the session file cannot be judged (a row is too large)",
-        **_stored(*READS, *WRITES, Exit.LOCKED, Exit.BOUNDARY),
+        **_stored(*FILES, Exit.TORN, Exit.BOUNDARY),
         Exit.CRASH: "",
     },
     "migrate": {
@@ -158,7 +168,7 @@ COMMANDS: Final[dict[str, dict[Exit, str]]] = {
         Exit.FOUND: "several sessions failed, for different causes, or what would be written breaks a rule",
         Exit.USAGE: "no session log among the paths, or wrong usage",
         Exit.UNDECIDED: "a session file cannot be judged (a row is too large)",
-        **_stored(*READS, *WRITES, Exit.LOCKED),
+        **_stored(*FILES, Exit.TORN),
         Exit.CRASH: "",
         Exit.INTERRUPTED: "",
     },
@@ -173,7 +183,7 @@ COMMANDS: Final[dict[str, dict[Exit, str]]] = {
         Exit.USAGE: "the script cannot be used, or wrong usage",
         Exit.UNDECIDED: "it never came to an end, or the session to take up cannot be judged (a row is too large)",
         Exit.UNSTARTED: "an agent of a composition could not be started, and no session file is the cause",
-        **_stored(*READS, *WRITES, Exit.LOCKED),
+        **_stored(*FILES),
         Exit.CRASH: "",
     },
     "show": _JUDGED,

@@ -14,7 +14,7 @@ from loopconform.reader import ReadRow, read
 from loopspec.log.packed import PackedError, is_packed_row, unpack_event, unpack_row
 from loopspec.values import Record
 
-__all__ = ["Stored", "load_stored", "take_up"]
+__all__ = ["Stored", "load_stored", "must_be_readable", "take_up"]
 
 TRIES = 3
 """How often a file is read anew that was replaced or cut while it was read."""
@@ -58,15 +58,10 @@ def load_stored(path: Path, options: Options | None = None) -> Stored:
     return Stored(None, (), (), FileReport(str(path), "unreadable", message=message))
 
 
-def take_up(path: Path) -> Stored:
+def take_up(path: Path, options: Options | None = None) -> Stored:
     """A stored session to go on with: every row sound, or torn behind its last whole row. Raises `Unusable`."""
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise Unusable(f"{path} is no regular file: give the name of a session file", Exit.USAGE)
-        path.open("rb").close()
-    except (OSError, ValueError) as error:
-        raise Unusable(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}", code_of(error)) from error
-    stored = load_stored(path)
+    must_be_readable(path)
+    stored = load_stored(path, options)
     report = stored.report
     if stored.header is not None and report.verdict in ("clean", "warnings", "torn"):
         return stored
@@ -78,6 +73,16 @@ def take_up(path: Path) -> Stored:
     raise Unusable(
         f"{path} cannot be taken up{reason}. Look at it with `loopspec check`", code.get(report.verdict, Exit.CORRUPT)
     )
+
+
+def must_be_readable(path: Path) -> None:
+    """Refuse what is no file, or may not be read. Raises `Unusable`; never waits for a pipe."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise Unusable(f"{path} is no regular file: give the name of a session file", Exit.USAGE)
+        path.open("rb").close()
+    except (OSError, ValueError) as error:
+        raise Unusable(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}", code_of(error)) from error
 
 
 def _identity(path: Path) -> tuple[int, int, int]:

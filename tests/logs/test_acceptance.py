@@ -13,9 +13,11 @@ from tests.logs.building import Builder, Rows, find, legal, render, text, tool_c
 
 from loopconform.check import Options, Profile, check_file
 from loopconform.reader import ReadRow, read
+from loopconform.stored import load_stored
 from loopspec import attempt, driver, inbox
 from loopspec.log import acceptance, refusal
 from loopspec.log.acceptance import Acceptance, law_of
+from loopspec.log.migrate import migrate
 from loopspec.log.oracle import DEPTHS, Oracle
 from loopspec.log.refusal import GUARDS, Fixed, machine_with
 from loopspec.log.rule import Violation
@@ -61,6 +63,34 @@ def test_all_format_4_snapshots_are_runs(profile: str) -> None:
 @pytest.mark.parametrize("version", [0, 4])
 def test_made_logs_are_runs(version: int) -> None:
     assert judged(legal(version).rows) == []
+
+
+def migrated(path: Path) -> Rows:
+    """A real log as format 4: its loop let batches in before the request was prepared (S-MIG-2)."""
+    old = load_stored(path)
+    assert old.header is not None
+    new = migrate(old.header, old.events)
+    return [dict(new.header), *(dict(event) for event in new.events)]
+
+
+@pytest.mark.parametrize("profile", ["seed", "dsh-0.1.7"])
+def test_migrated_logs_are_runs(profile: str) -> None:
+    assert {path.name: judged(migrated(path), profile) for path in REAL} == {path.name: [] for path in REAL}
+
+
+def test_only_a_migrated_log_is_read_like_one() -> None:
+    """Without the mark of a migration the order of format 0 is refused; with it, what no loop writes still is."""
+    path = REAL[0]
+    rows = migrated(path)
+    header = next(line for line, row in enumerate(rows, 1) if row["type"] == "request/header")
+    batch = next(line for line, row in enumerate(rows, 1) if row["type"] == "user/message")
+    assert batch < header
+    for row in rows:
+        if row["type"] == "system/message":
+            row["data"] = {**row["data"], "message": {**row["data"]["message"], "id": "another"}}
+    assert refusals(judged(rows)) == [header]
+    unclaimed = [row for row in migrated(path) if row["type"] != "user/message"]
+    assert refusals(judged(unclaimed))
 
 
 # -- what is refused, where, and why -----------------------------------------------------------------------------

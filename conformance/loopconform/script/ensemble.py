@@ -24,6 +24,7 @@ from loopharness.harness import Harness, open_harness
 from loopharness.model.deepseek import open_deepseek
 from loopharness.model.deepseek.settings import PROVIDER
 from loopharness.session import Session
+from loopharness.store.errors import SessionPersistenceError
 
 __all__ = ["PlayedTogether", "Stored", "play_composition"]
 
@@ -100,10 +101,18 @@ class Ensemble(Player):
                     raise GaveUp
         except GaveUp:
             pass
+        except SessionPersistenceError:  # the last of a session could not be stored: `lost` says which
+            if played is None:
+                raise
         assert played is not None
         stored = self.harness.persistence
-        lost = () if stored is None else stored.lost.values()
-        return played._replace(notes=tuple(self.notes), causes=(*self.failed.values(), *lost))
+        lost = {} if stored is None else stored.lost
+        faults = [Fault(0, "", f"the end of session {id} is not stored: {error_chain(lost[id])}") for id in lost]
+        return played._replace(
+            faults=(*played.faults, *faults),
+            notes=tuple(self.notes),
+            causes=(*self.failed.values(), *lost.values()),
+        )
 
     async def _count_on(self, harness: Harness) -> None:
         """Counted ids begin behind those of the stored sessions that are taken up."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from loopharness.harness import Harness
     from loopharness.store.service import SessionPersistence
 
-__all__ = ["begun", "continued", "fork", "fork_header", "forked", "load", "session_of"]
+__all__ = ["begun", "continued", "fork", "fork_header", "forked", "inherited", "load", "session_of"]
 
 END_SEED: Final = "session/end-seed"
 """The restart marker: what stands before it is history (S-FRK-1, S-FRK-2)."""
@@ -86,7 +86,7 @@ async def fork(
     if harness.sessions.get(child) is not None:
         raise SessionForkError(f'session "{child}" already exists', "SESSION_ALREADY_EXISTS")
     session = _resolved(harness, source)
-    prefix = _prefix(session, boundary)
+    prefix = inherited(session, boundary)
     header = fork_header(session.header, child, len(prefix), harness.now())
     if harness.persistence is not None:
         await harness.persistence.reserve(child)
@@ -126,7 +126,8 @@ def _resolved(harness: Harness, source: Session | str) -> Session:
     return source
 
 
-def _prefix(session: Session, boundary: int | None) -> tuple[FrozenDict, ...]:
+def inherited(session: Session, boundary: int | None) -> tuple[FrozenDict, ...]:
+    """What a fork takes over, up to an inclusive seq, by default the last one. Raises `SessionForkError` (C-FRK-3)."""
     events = session.events
     if boundary is None:
         boundary = len(events) - 1

@@ -26,11 +26,13 @@ The same holds at each restart, for what the driver before it left behind.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
 from loopspec.log import refusal
 from loopspec.log.automaton import Automaton
+from loopspec.log.migrate import SYSTEM_ID
 from loopspec.log.observation import TURNS, Course, Misnumbered, Observation
 from loopspec.log.oracle import DEPTH, DEPTHS, Oracle, Undecided
 from loopspec.log.points import Point
@@ -55,9 +57,26 @@ ENTRIES = (REFUSED, LOST, OPEN, BOUND)
 
 
 @cache
+def before_migration(governing: Law) -> Law:
+    """The law of what was written in format 0 and stands in the log as format 4: batches enter history before the
+    request is prepared, and no system message of the log was written by the loop."""
+    fields = {field: getattr(governing, field) for field in Law.__slots__[2:]}
+    fields |= {"admission_follows_preparation": False, "failed_batch_is_completed": False}
+    return Law(governing.name, governing.session_format, fields)
+
+
+class _Before(Oracle):
+    """Follows what was migrated: the system messages in it are the migration's own."""
+
+    def successors(self, points: Iterable[Point], seen: Observation) -> frozenset[Point]:
+        return frozenset(points) if seen[0] == "system/message" else super().successors(points, seen)
+
+
+@cache
 def automaton(governing: Law, depth: int = DEPTH) -> Automaton:
     """The automaton of a law. One for all logs: what was worked out for one serves the next."""
-    return Automaton(Oracle(governing, depth=depth))
+    is_migrated = governing.session_format == 4 and not governing.admission_follows_preparation
+    return Automaton((_Before if is_migrated else Oracle)(governing, depth=depth))
 
 
 def law_of(profile: str, session_format: int) -> Law:
@@ -84,7 +103,8 @@ class Acceptance:
     """
 
     def __init__(self, header: dict[str, Any], governing: Law, depth: int = DEPTH) -> None:
-        self._law = governing
+        self._law = self._native = governing
+        self._migrated = False
         self._machine = automaton(governing, depth)
         self._depth = depth
         self._header = header
@@ -133,6 +153,8 @@ class Acceptance:
         if what == "splice":
             self._spliced = True
             self._note_insertions(row, line, index)
+        elif what == "system/message" and not self._migrated:
+            self._migrated = str(record(record(row.get("data")).get("message")).get("id")).startswith(SYSTEM_ID)
         self._last = (line, index)
         if what != "session/end-seed" and (not self._closing or self._closing == "step"):
             # The set is known, and nothing is being closed: what `_advance` does, in short.
@@ -223,20 +245,28 @@ class Acceptance:
         self._state = self._machine.start(*self._restart[1:])
 
     def _deeper(self) -> int:
-        """Nothing explains the row at the usual depth of calls within calls: try the run again, deeper."""
-        for depth in DEPTHS:
-            if depth <= self._depth:
-                continue
-            deep = automaton(self._law, depth)
+        """Nothing explains the row at the usual depth of calls within calls: try the run again, deeper.
+
+        In a migrated log a driver may also have run before the migration, or after it.
+        """
+        for governing, depth in self._other_ways():
+            deep = automaton(governing, depth)
             state = deep.start(*self._restart[1:])
             for seen in self._history:
                 state = deep.next(state, seen)
                 if state == deep.empty:
                     break
             else:
-                self._machine, self._depth = deep, depth
+                self._law, self._machine, self._depth = governing, deep, depth
                 return state
         return self._machine.empty
+
+    def _other_ways(self) -> list[tuple[Law, int]]:
+        deeper = [(self._law, depth) for depth in DEPTHS if depth > self._depth]
+        if not self._migrated:
+            return deeper
+        other = before_migration(self._native) if self._law is self._native else self._native
+        return [(other, depth) for depth in DEPTHS] + deeper
 
     def _forgot(self) -> tuple[Violation, ...]:
         """A restart over an open turn; said at the next turn, unless a row rule has said it better by then."""

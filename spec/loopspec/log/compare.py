@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from loopspec.log.migrate import SYSTEM_ID
 from loopspec.log.packed import PackedError, is_packed_row, unpack_event, unpack_row
 from loopspec.log.rule import Violation
 from loopspec.request import ReconstructionError, reconstruct_requests
 from loopspec.surface import SurfaceError
-from loopspec.values import Record, same_value
+from loopspec.values import Record, same_value, without
 
 REQUESTS = ("S-LNT-84", "E", "Every rebuilt request equals the captured one.")
 INHERITED = ("S-LNT-91", "E", "The inherited rows equal the parent's rows.")
@@ -90,7 +91,8 @@ def compare_inherited(
 ) -> tuple[Violation, ...]:
     """The first `count` events of a fork child against its parent's (`S-LNT-91`). Reports the first difference only.
 
-    `snapshot`: stream times of normalised logs belong to different runs and are not compared.
+    `snapshot`: stream times of normalised logs belong to different runs and are not compared. Nor are the ids that a
+    migration gives to system messages, for parent and child are migrated each by itself.
     """
     theirs = iter(parent)
     try:
@@ -114,6 +116,10 @@ def compare_inherited(
 
 def _comparable(event: Record, snapshot: bool) -> Record:
     data = event.get("data")
+    if event.get("type") == "system/message" and isinstance(data, Mapping):
+        message = data.get("message")
+        if isinstance(message, Mapping) and str(message.get("id")).startswith(SYSTEM_ID):
+            return {**event, "data": {**data, "message": without(message, "id")}}
     if snapshot and isinstance(data, Mapping) and "stream" in data:
         return {**event, "data": {name: value for name, value in data.items() if name != "stream"}}
     return event

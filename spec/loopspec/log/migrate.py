@@ -32,6 +32,9 @@ PRODUCERS = {
 }
 """Format 0 plugin names whose messages have a source kind of their own in format 4 (S-MSG-5)."""
 
+SYSTEM_ID = "v2-to-v3-system-"
+"""How the ids of the system messages begin that a migration makes of request headers; the rest is the session's."""
+
 _CLOSES_ATTEMPT = frozenset({"step/end", "turn/end", "llm/retry", "llm/retry-started", "session/end-seed"})
 _SEQ_LISTS = ("shadowedSeqs", "messageSeqs")
 
@@ -210,7 +213,7 @@ class _Migration:
             "role": "system",
             "content": list(content_of(text)),
             "source": {"kind": "system-prompt"},
-            "id": f"v2-to-v3-system-{digest}",
+            "id": f"{SYSTEM_ID}{digest}",
         }
         data = {"turn": self.work.turn or 1, "step": self.work.step or 1, "message": message}
         return {"type": "system/message", "time": time, "data": data}
