@@ -290,7 +290,8 @@ class Sessions:
         try:
             return await self._bus.parallel("session/flush", session, key=self._key_of(session)) > 0
         except ExceptionGroup as group:
-            raise group.exceptions[0] from None
+            first = group.exceptions[0]
+            raise first from first.__cause__
 
     def _key_of(self, session: Session) -> object | None:
         item = self._engine.item_of(session)

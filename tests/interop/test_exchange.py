@@ -16,9 +16,11 @@ from typing import Any, Literal
 import anyio
 import pytest
 import zstandard
+from click.testing import CliRunner
 from tests.interop.peer import Refused, converse, require_peer
 
 from loopconform.check import Options, check_file
+from loopconform.cli import main
 from loopharness.agent import Agent, AgentOptions
 from loopharness.frozen import thaw
 from loopharness.gate import Gate
@@ -185,6 +187,34 @@ def test_we_are_killed_in_a_tool_and_they_take_over(tmp_path: Path) -> None:
     back = Life(copy).run(["Go on."], [text("Gone on.")])
     assert back.opened == by_them["messages"]
     must_be_clean(copy)
+
+
+@pytest.mark.parametrize("parent", ["ours", "theirs"])
+def test_a_fork_from_the_command_line_goes_on_with_them(parent: str, tmp_path: Path) -> None:
+    """`loopspec fork` of either side's session: they derive the history up to there, talk, and we take up the rest."""
+    home = require_peer()
+    if parent == "ours":
+        Life(tmp_path / "old").run(TURNS, SCRIPT, create=True)
+    else:
+        theirs(home, tmp_path / "old", "zstd", verb="create", turns=list(TURNS), responses=chunks())
+    root = tmp_path / "new"
+    fork = ("fork", file_of(tmp_path / "old"), "--turn", 1, "--id", "child", "--out", root)
+    made = CliRunner().invoke(main, [str(word) for word in fork])
+    assert made.exit_code == 0, made.output
+    must_be_clean(root)
+    job = {"verb": "resume", "turns": ["Go on."], "responses": [thaw(list(text("Gone on.")))]}
+    answer = converse(home, root=str(root), compression="zstd", session="child", cwd="/workspace", **job)
+    assert [message["role"] for message in answer["opened"]][-2:] == ["user", "assistant"]
+    assert (len(answer["messages"]), answer["lastTurn"]) == (len(answer["opened"]) + 2, 2)
+    must_be_clean(root)
+
+    async def again() -> list[Any]:
+        async with _harness(root, "zstd", []) as harness:
+            agent = await harness.resume_agent("child", MODEL)
+            assert agent.session.header["parentSession"] == "main"
+            return list(thaw(agent.session.messages))
+
+    assert anyio.run(again) == answer["messages"]
 
 
 def test_they_refuse_what_format_4_wrote_and_do_not_touch_it(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import fcntl
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from loopconform.chat.talk import INTERRUPTED, Options, Talk
 from loopconform.check import check_file
 from loopconform.cli import main
 from loopconform.exit_codes import Exit
+from loopconform.stored import load_stored
 from loopharness.agent import AgentOptions
 from loopharness.harness import open_harness
 from loopharness.model.deepseek import open_deepseek
@@ -295,6 +298,45 @@ def test_a_full_disk_is_said_and_nothing_is_lost(file: Path) -> None:
     journal.close()
     rows = [json.loads(line) for line in file.read_bytes().split(b"\n")[:-1]]
     assert [row.get("seq") for row in rows] == [None, 0, 1]
+
+
+@pytest.mark.parametrize("another", [False, True])
+def test_a_file_that_is_taken_away_is_written_anew(another: bool, finished: bytes, file: Path) -> None:
+    """Under its name; beside another file that has the name by then. Nothing that was said is lost."""
+    file.write_bytes(finished)
+    journal = Journal.resume(file)
+    assert journal.header is not None
+    file.unlink()
+    if another:
+        file.write_bytes(b"precious")
+    seq, time = len(journal.events), journal.events[-1]["time"]
+    marker = {"type": "session/end-seed", "seq": seq, "time": time, "data": {}}
+    journal.write(journal.header, [*journal.events, marker])
+    journal.close()
+    assert journal.failure is None
+    assert (journal.path == file) == (not another)
+    assert not another or file.read_bytes() == b"precious"
+    assert journal.path.read_bytes().startswith(finished)
+    assert len(load_stored(journal.path).events) == len(journal.events) + 1
+    assert load_stored(journal.path).report.verdict == "clean"
+
+
+LIMITED = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
+from loopconform.cli import main
+main()
+"""
+
+
+def test_a_disk_that_stays_full_has_its_code(server: Server, file: Path) -> None:
+    """The conversation goes on to its end; then the program says with its code why the file is not whole."""
+    options = ("chat", "--base-url", server.script("One.").url, "--out", str(file), "--once", "a")
+    command = (sys.executable, "-B", "-c", LIMITED, *options)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=GUARD * 2, check=False)
+    assert (done.returncode, "What is said is kept" in done.stdout) == (Exit.FULL, True), done.stdout + done.stderr
+    assert "One." in done.stdout
+    assert file.stat().st_size == 500
 
 
 def test_a_conversation_in_which_nothing_was_said_leaves_no_file(file: Path) -> None:

@@ -412,6 +412,27 @@ async def test_a_fork_is_a_session_of_its_own(session_format: int) -> None:
 
 
 @FORMATS
+async def test_a_fork_that_nobody_named(session_format: int) -> None:
+    """C-ID-5: `session-<n>`, and none that is live; nor one that an earlier process has stored (C-RES-9)."""
+    files = MemoryFiles()
+    async with stored(files, text("One."), session_format=session_format) as harness:
+        agent = await harness.create_agent("session-2", MODEL, cwd=CWD)
+        agent.followup("Hi.")
+        await agent.when_idle()
+        assert [(await harness.fork_agent(agent.session, options=MODEL)).id for _ in range(2)] == [
+            "session-1",
+            "session-3",
+        ]
+    async with stored(files, session_format=session_format) as harness:
+        again = await harness.resume_agent("session-1", MODEL)
+        child = await harness.fork_agent(again.session, options=MODEL)
+        assert (child.id, child.session.header["parentSession"]) == ("session-4", "session-1")
+    async with open_harness(session_format=session_format) as harness:
+        alone = await harness.create_agent("main", MODEL)
+        assert (await harness.fork_agent(alone.session, options=MODEL)).id == "session-1"
+
+
+@FORMATS
 async def test_what_a_fork_refuses(session_format: int) -> None:
     """C-FRK-2, in that order."""
     files, gate = MemoryFiles(), Gate()

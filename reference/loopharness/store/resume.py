@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 from loopharness.archive import Archive
 from loopharness.frozen import FrozenDict, freeze
 from loopharness.session import Session
-from loopharness.store.errors import SessionForkError, SessionPersistenceCorruptionError
+from loopharness.store.errors import (
+    SessionAlreadyExistsError,
+    SessionForkError,
+    SessionPersistenceCorruptionError,
+)
 from loopharness.store.opening import last_open_work
 from loopspec.log import repair
 from loopspec.log.types import Dialect
@@ -79,16 +83,16 @@ async def fork(
 ) -> Agent:
     """A live, idle agent over a new session that begins as a copy of another, up to `boundary` (C-FRK-1, C-FRK-2).
 
-    `source` is a live session or its id; `boundary` an inclusive seq, the last one when it is absent. Raises
-    `SessionForkError`.
+    `source` is a live session or its id; `boundary` an inclusive seq, the last one when it is absent. Without a
+    `child_id` the child is called `session-<n>` (C-ID-5). Raises `SessionForkError`.
     """
-    child = child_id or harness.new_id()
-    if harness.sessions.get(child) is not None:
-        raise SessionForkError(f'session "{child}" already exists', "SESSION_ALREADY_EXISTS")
+    if child_id is not None and harness.sessions.get(child_id) is not None:
+        raise SessionForkError(f'session "{child_id}" already exists', "SESSION_ALREADY_EXISTS")
     session = _resolved(harness, source)
     prefix = inherited(session, boundary)
+    child = await _unnamed(harness) if child_id is None else child_id
     header = fork_header(session.header, child, len(prefix), harness.now())
-    if harness.persistence is not None:
+    if child_id is not None and harness.persistence is not None:
         await harness.persistence.reserve(child)
     events = forked(session.dialect, prefix)
     begin = session.dialect == "v0"
@@ -113,6 +117,18 @@ def forked(dialect: Dialect, prefix: tuple[FrozenDict, ...]) -> tuple[FrozenDict
     marker = {"type": "session/end-seed", "seq": work.length, "time": work.time, "data": {"inherited": True}}
     closers = repair.closers("v4", work._replace(length=work.length + 1), "forked")
     return (*prefix, freeze(marker), *(freeze(dict(closer)) for closer in closers))
+
+
+async def _unnamed(harness: Harness) -> str:
+    """An id that no live session has, nor a stored one: an earlier process counted from 1, too (C-ID-5, C-RES-9)."""
+    while True:
+        id = harness.sessions.fresh_id()
+        try:
+            if harness.persistence is not None:
+                await harness.persistence.reserve(id)
+        except SessionAlreadyExistsError:
+            continue
+        return id
 
 
 def _resolved(harness: Harness, source: Session | str) -> Session:
