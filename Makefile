@@ -61,6 +61,7 @@ logs-deep: $(READY)    ## 2,000 generated logs, and as many with one fault: docs
 documents: $(READY)    ## write the generated documents anew
 	$(BIN)/python -m loopconform.clauses
 	$(BIN)/python -m loopconform.crash_table
+	$(BIN)/python -m loopconform.exit_codes
 
 DSH := conformance/adapters/node-dsh
 

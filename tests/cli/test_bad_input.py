@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from loopconform import stored
+from loopconform.check import check_file
 from loopconform.cli import main
 from loopconform.exit_codes import MEANING, Exit
 from loopconform.script import text
@@ -90,6 +91,47 @@ def test_a_directory_is_shown_when_it_holds_one_log(tmp_path: Path) -> None:
     two = loopspec("show", tmp_path)
     assert two.exit_code == 2
     assert "holds 2 session logs; name one" in two.output
+
+
+def test_a_file_that_vanishes_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, usual = tmp_path / "log.jsonl", check_file
+    path.write_bytes(HEADER)
+
+    def vanishing(file: Path, *options: Any) -> Any:
+        report = usual(file, *options)
+        file.unlink(missing_ok=True)
+        return report
+
+    monkeypatch.setattr(stored, "check_file", vanishing)
+    result = loopspec("show", path)
+    assert (result.exit_code, "No such file or directory" in result.output) == (Exit.USAGE, True), result.output
+
+
+@pytest.mark.parametrize("times", [1, stored.TRIES])
+def test_a_file_that_is_exchanged_while_it_is_read(times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Report and events are of one file; one that never rests is not guessed at. It may grow."""
+    path, usual = tmp_path / "log.jsonl", check_file
+    path.write_bytes(HEADER + ROW)
+    left = iter(range(times))
+
+    def exchanging(file: Path, *options: Any) -> Any:
+        report = usual(file, *options)
+        if next(left, None) is not None:
+            other = file.with_name("other")
+            other.write_bytes(HEADER.replace(b'"x"', b'"y"') + ROW)
+            os.replace(other, file)
+        else:
+            with file.open("ab") as stream:
+                stream.write(ROW.replace(b'"seq":0', b'"seq":1'))
+        return report
+
+    monkeypatch.setattr(stored, "check_file", exchanging)
+    found = stored.load_stored(path)
+    if times == stored.TRIES:
+        assert (found.report.verdict, found.header, found.events) == ("unreadable", None, ())
+        return
+    assert found.header is not None
+    assert (found.header["id"], len(found.events), found.report.rows) == ("y", 2, 1)
 
 
 def test_special_files_are_not_read() -> None:

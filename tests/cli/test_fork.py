@@ -10,6 +10,7 @@ import anyio
 import pytest
 from tests.cli.test_run import EXAMPLES, loopspec
 
+from loopconform.chat.journal import Journal
 from loopconform.check import Options, check_file
 from loopconform.exit_codes import Exit
 from loopconform.stored import load_stored
@@ -142,6 +143,15 @@ def test_what_is_refused(tmp_path: Path) -> None:
         assert not out.exists()
     assert taken.read_bytes() == b"precious"
     assert loopspec("fork", torn, "--at", last - 2, "--out", out).exit_code == 0
+
+
+def test_a_live_parent_is_forked(tmp_path: Path) -> None:
+    """Nothing is asked of who writes it: the rows up to a place never change."""
+    path = parent(tmp_path, 4)
+    journal = Journal.resume(path)
+    told(path, "--turn", 1, "--id", "child", "--out", tmp_path / "child.jsonl")
+    journal.close()
+    assert loopspec("check", tmp_path, "--no-progress").exit_code == 0
 
 
 def test_a_live_place_and_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

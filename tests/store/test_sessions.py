@@ -29,6 +29,7 @@ from tests.store.support import (
     types,
 )
 
+from loopconform.check import check_file
 from loopharness.frozen import thaw
 from loopharness.gate import Gate
 from loopharness.harness import open_harness
@@ -492,7 +493,7 @@ async def test_a_fork_in_an_open_turn_is_closed_in_the_child() -> None:
 
 @ONCE
 @pytest.mark.parametrize("path", sorted(REAL.glob("*.jsonl.zstd")), ids=lambda path: path.name)
-async def test_real_format_0_sessions_go_on_as_format_4(path: Path) -> None:
+async def test_real_format_0_sessions_go_on_as_format_4(path: Path, tmp_path: Path) -> None:
     """S-MIG-1: published when opened for writing, header frame and one body frame; the old file stays as it was."""
     content = path.read_bytes()
     session_id, cwd = _identity(content)
@@ -516,6 +517,9 @@ async def test_real_format_0_sessions_go_on_as_format_4(path: Path) -> None:
     assert not [name for name in files.paths() if name.suffix == ".tmp"]
     header, *events = rows(files.content(folder / "session.v4.jsonl.zstd"))
     must_be_legal(header, events)
+    (tmp_path / "log.jsonl.zstd").write_bytes(files.content(folder / "session.v4.jsonl.zstd"))
+    report = check_file(tmp_path / "log.jsonl.zstd")
+    assert report.verdict in ("clean", "warnings"), report.findings
     async with stored(files, session_format=4) as harness:
         again = await harness.resume_agent(session_id, MODEL)
         assert again.session.header["version"] == 4
