@@ -28,9 +28,9 @@ def publish(target: Path, content: Iterable[bytes], options: Options, *, instead
             _must_be_sound(temporary, target, options)
             if instead:
                 os.replace(temporary, target)
+                DISK.sync_folder(target.parent)
             else:
-                DISK.link(temporary, target)
-            DISK.sync_folder(target.parent)
+                _link(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
     except FileExistsError as error:
@@ -38,6 +38,16 @@ def publish(target: Path, content: Iterable[bytes], options: Options, *, instead
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise Unusable(f"{target} cannot be written: {reason}", code_of(error)) from error
+
+
+def _link(temporary: Path, target: Path) -> None:
+    """Give a new file its name, durably, or not at all."""
+    DISK.link(temporary, target)
+    try:
+        DISK.sync_folder(target.parent)
+    except OSError:
+        target.unlink()
+        raise
 
 
 def _must_be_sound(written: Path, target: Path, options: Options) -> None:

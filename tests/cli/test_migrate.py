@@ -176,6 +176,23 @@ def test_a_full_disk_leaves_everything_as_it_was(talk: Path, monkeypatch: pytest
     assert files(talk.parent) == before
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_directory_that_cannot_be_synced(talk: Path, in_place: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that may not be durable is taken back, and in no case is the old file gone before the new one is safe."""
+
+    def fail(self: object, folder: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    folder = talk.parent / "--workspace--" / "tools"
+    folder.mkdir(parents=True)
+    old = folder / "session.jsonl"
+    shutil.copy(talk, old)
+    monkeypatch.setattr(DISK.__class__, "sync_folder", fail)
+    assert told(old, *(["--in-place"] if in_place else []))[0] == Exit.DISK
+    assert {item.name for item in folder.iterdir()} - {LOCK_NAME} == {"session.jsonl"}
+    assert load_stored(old).version == 0
+
+
 def test_a_result_that_breaks_a_rule_is_not_written(talk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def twice(*old: Any) -> Any:
         new = migrate(*old)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -74,7 +75,8 @@ def write_session(path: Path, content: Iterator[bytes], force: bool) -> None:
                 os.replace(temporary, path)
             else:
                 os.link(temporary, path)
-            DISK.sync_folder(path.parent)
+            with suppress(OSError):  # the file is there; some file systems cannot sync a directory
+                DISK.sync_folder(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
     except FileExistsError as error:
