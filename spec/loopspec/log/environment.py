@@ -90,7 +90,7 @@ def writing_operations(core: Driver, seen: Observation) -> Iterator[tuple[Operat
     elif not removed or outcome:
         # In a live run a wake would have been ignored anyway, and what takes a place in the queue was woken for.
         heard = core.phase != "running" or core.closing or aborted(core)
-        yield ("splice", target, start, removed, inserted), prompts and not removed and heard
+        yield ("splice", target, start, removed, inserted), prompts and bool(inserted) and not removed and heard
     if outcome and not inserted and start == 0 and removed == len(items):
         for cause in ("user", "disposed"):
             yield ("cancel", cause, False), False

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from loopspec.log.fold import hear
-from loopspec.log.looking import attempt_grammar, stream_time
+from loopspec.log.looking import attempt_grammar, is_offered, stream_time
 from loopspec.log.packed import PACKED_TYPES
 from loopspec.log.plain import CHECKS, IMPLIED, Check
 from loopspec.log.rule import Rule
@@ -184,8 +184,7 @@ def tool_result(log: Log, row: Row) -> bool:
         and type(cited[0]) is int  # S-LNT-28
         and cited[0] == call.seq  # S-LNT-69, S-LNT-73
         and not log.skipped_in_step  # S-LNT-75
-        and log.header_tools is not None
-        and call.block.get("name") in log.header_tools  # S-LNT-76
+        and is_offered(log, call)  # S-LNT-76
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from loopspec import stream
 from loopspec import surface as surfaces
-from loopspec.log.state import NONE, Log, Row, items, joined_chunk, record
+from loopspec.log.state import NONE, Call, Log, Row, items, joined_chunk, name, record
 from loopspec.values import Record
 
 
@@ -114,6 +114,11 @@ def result_is_error(log: Log, row: Row) -> object:
 def error_code(row: Row) -> object:
     """The `error.code` of a tool result, or None."""
     return record(row.data.get("error")).get("code")
+
+
+def is_offered(log: Log, call: Call) -> bool:
+    """Is the tool that a call names, if it names one, among those of the header? (`S-LNT-76`)"""
+    return log.header_tools is not None and name(call.block.get("name")) in log.header_tools
 
 
 def call_ids(row: Row) -> tuple[str, ...]:

@@ -49,6 +49,11 @@ def items(value: object) -> list[Any]:
     return value if type(value) is list else []
 
 
+def name(value: object) -> str | None:
+    """The value itself when it is a string, else None, by which nothing is known."""
+    return value if type(value) is str else None
+
+
 Piece = tuple[str, Record]
 """A chunk with its type, or a packed run of deltas with the type of its row or record."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from loopspec.log.looking import retry_chain
 from loopspec.log.rule import ANY, END, Breach, Rule, breach, rule
-from loopspec.log.state import DISPATCH_ENDS, DISPATCH_STARTS, Log, Row, items, record
+from loopspec.log.state import DISPATCH_ENDS, DISPATCH_STARTS, Log, Row, items, name, record
 from loopspec.surface import protected_head
 
 _DELAY = 2147483647
@@ -41,7 +41,7 @@ def retry_counts(log: Log, row: Row) -> Breach | None:
         return breach(f"The retry is numbered {retry!r}.", f"{count + 1}")
     if count and retry_id != chain_id:
         return breach(f"The chain changes its retryId from {chain_id!r} to {retry_id!r}.", "one id per chain")
-    if not count and retry_id in log.retry_ids:
+    if not count and name(retry_id) in log.retry_ids:
         return breach(f"The retryId {retry_id!r} belongs to an earlier chain.", "a fresh id")
     return None
 
@@ -238,19 +238,19 @@ def dispatches(log: Log, row: Row) -> list[Breach]:
     data = row.data
     sub, parent, root = data.get("subCallId"), data.get("parentCallId"), data.get("rootCallId")
     if row.type in DISPATCH_ENDS:
-        held = log.dispatches.get(sub)
+        held = log.dispatches.get(name(sub))
         if held is None:
             return [breach(f"The dispatch {sub!r} ends, but is not open.", "its start first")]
         return []
     found = []
-    if sub in log.dispatch_ids:
+    if name(sub) in log.dispatch_ids:
         found.append(breach(f"The subCallId {sub!r} was used before.", "a fresh id"))
     call = log.calls.get(root) if type(root) is str else None
     if call is None or call.seq is None or call.result is not None:
         found.append(
             breach(f"The root {root!r} is no running call of this step.", "a call between tool/call and its result")
         )
-    parent_held = log.dispatches.get(parent)
+    parent_held = log.dispatches.get(name(parent))
     if parent != root and (parent_held is None or parent_held.value != root):
         found.append(
             breach(

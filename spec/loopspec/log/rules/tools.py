@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from loopspec.log.looking import error_code, result_call_id, result_is_error
+from loopspec.log.looking import error_code, is_offered, result_call_id, result_is_error
 from loopspec.log.repair import NOT_STARTED_TEXT
 from loopspec.log.rule import Breach, Rule, breach, rule
 from loopspec.log.state import Call, Log, Row, record
@@ -217,10 +217,10 @@ def known_tool(log: Log, row: Row) -> Breach | None:
     call = _call(log, row)
     if log.snapshot or not row.appends or call is None or log.header_tools is None or log.header is None:
         return None
-    name = call.block.get("name")
-    if name in log.header_tools or error_code(row) in _UNPREPARED:
+    if is_offered(log, call) or error_code(row) in _UNPREPARED:
         return None
-    return breach(f"The tool {name!r} is not among the header's tools, yet it ran.", "an UNKNOWN_TOOL error")
+    text = f"The tool {call.block.get('name')!r} is not among the header's tools, yet it ran."
+    return breach(text, "an UNKNOWN_TOOL error")
 
 
 RULES: tuple[Rule, ...] = (
