@@ -12,6 +12,7 @@ import os
 import socket
 import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -159,7 +160,8 @@ class Disk:
         except BaseException:
             os.close(descriptor)  # a file system without locks: it says so itself
             raise
-        _write_holder(descriptor)
+        with suppress(OSError):  # a full disk: the lock is held all the same, and only nobody knows by whom
+            _write_holder(descriptor)
         return _DiskLock(descriptor)
 
 
