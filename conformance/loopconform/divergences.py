@@ -19,8 +19,8 @@ from loopconform.divergence import disagreements, explanation, length_explained,
 from loopconform.judge.court import Court
 from loopconform.judge.fits import shown
 from loopconform.judge.verdict import Fault, Found
+from loopconform.known import beyond, unreached
 from loopconform.known import lines as table_of_known
-from loopconform.known import unreached
 from loopconform.phrases import phrase
 from loopconform.protocol.case import BadCase, Case, load_cases
 from loopconform.protocol.replies import CLOSING, REPLY, HelloReply, Live, Ok, Record, Settled
@@ -197,6 +197,7 @@ def document(found: Findings, own: Profile) -> str:
             "The law or the judge is wrong here, or the table lacks a row. "
             f"Shown by {', '.join(f'`{id}`' for id in found.cases[()])}.",
             "",
+            *beyond(found.cases[()]),
         ]
         lines += _experiment(found, found.shown[()])
     unseen = [row for row in rows.values() if all(row.field not in fields for fields in known)]

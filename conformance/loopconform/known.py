@@ -121,6 +121,23 @@ UNREACHED: tuple[tuple[str, str], ...] = (
 """Why no program can show a row, by how its field begins."""
 
 
+BEYOND_THE_ROWS: dict[str, str] = {
+    "teardown/cancel-is-vetoed": (
+        "Published loops end a disposal at once when its cancel is refused. `disposal_outlives_refusal` says that of a "
+        "log that is in the middle of a record (LR-228), and not of a listener's veto, where they go on otherwise: "
+        "agent and session leave their registries; then a handle's disposal, and an unload of the provider, cancel a "
+        "second time, outside of the log, wait for the run, and fail; the unload of an owner, or of the service, does "
+        "not, and the run goes on in no registry."
+    ),
+}
+"""What is known of a case that no row explains."""
+
+
+def beyond(cases: Collection[str]) -> list[str]:
+    """What is known of these cases, as paragraphs of Markdown."""
+    return [line for case in cases if case in BEYOND_THE_ROWS for line in (BEYOND_THE_ROWS[case], "")]
+
+
 def unreached(field: str) -> str:
     """Why no program can show this row; a row without a reason needs a case."""
     return next((why for start, why in UNREACHED if field.startswith(start)), "needs a case")

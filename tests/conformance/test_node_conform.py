@@ -13,7 +13,7 @@ from tests.interop.peer import require_peer
 
 from loopconform.divergence import disagreements, explanation, length_explained, mixed, reachable, read
 from loopconform.divergences import Findings, divergences, document, search
-from loopconform.known import KNOWN
+from loopconform.known import BEYOND_THE_ROWS, KNOWN, beyond
 from loopconform.known import lines as known_lines
 from loopconform.protocol.case import Case, load_case, load_cases
 from loopconform.replays.played import play
@@ -126,6 +126,10 @@ def test_what_is_known_names_rows_and_cases_that_exist() -> None:
     cases = {case.id for case in load_cases([CONFORMANCE / "cases"])}
     assert {one.row for one in KNOWN if one.row} <= fields
     assert {one.case for one in KNOWN if one.case} <= cases
+    assert set(BEYOND_THE_ROWS) <= cases
+    assert beyond(["races/lr-052", *BEYOND_THE_ROWS]) == [
+        line for one in BEYOND_THE_ROWS.values() for line in (one, "")
+    ]
     assert [one.id for one in KNOWN if not (one.row or one.case or one.why)] == []
     told = known_lines(["closing_run_latches"], ["races/lr-052"])
     assert told[2].startswith("2 of ")
