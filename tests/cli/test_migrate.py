@@ -85,6 +85,16 @@ def test_what_is_migrated_goes_on(talk: Path) -> None:
     assert load_stored(talk.with_name("more.jsonl")).version == 4
 
 
+def test_what_comes_behind_a_migration_is_of_the_new_format(talk: Path) -> None:
+    """A cancel before the request is prepared: there format 4 lets no batch in, and no loop of format 0 does that."""
+    assert told(talk, "--in-place")[0] == Exit.FINE
+    script = talk.with_name("more.yaml")
+    script.write_text("resume: talk.jsonl\nwhen: [{record: step/start, do: [{cancel: user}]}]\nsteps: [{followup: Hi}]")
+    assert loopspec("run", script, "--out", talk.with_name("more.jsonl")).exit_code == 0
+    report = check_file(talk.with_name("more.jsonl"))
+    assert [(item.rule, item.level) for item in report.findings] == [("S-LNT-107", "W")]
+
+
 def test_in_place_has_the_same_name_and_leaves_nothing_else(talk: Path) -> None:
     assert told(talk, "--in-place")[1][0]["target"] == str(talk)
     assert load_stored(talk).version == 4
