@@ -337,6 +337,11 @@ def v4_delta_without_a_block() -> Bad:
 
 
 @case
+def v4_stream_without_a_finish() -> Bad:
+    return _edited(4, "S-LNT-58", "assistant/message", lambda row: _stream(row).pop(), -1)
+
+
+@case
 def v4_content_is_not_the_stream() -> Bad:
     return _edited(
         4, "S-LNT-60", "assistant/message", lambda row: row["data"]["message"].update(content=[text("No.")]), -1

@@ -208,7 +208,7 @@ KILLED = {
     "messages.unique_ids: `type(message_id) is not str` turned round": "mutation message-dup-id",
     "requests.canonical: `'system' in header` turned round": "legal 4",
     "requests.defaults: `not marks` without not": "mutation replay-differs",
-    "streams.grammar: `row.data.get('interrupted') is not True` turned round": "04-cancel-mid-stream.jsonl",
+    "streams.grammar: `row.data.get('interrupted') is not True` turned round": "made v4-stream-without-a-finish",
     "streams.cites_chunks: `not row.appends` without not": "mutation sources-empty-assistant",
     "surface._broken: `found.rule == clause` turned round": "mutation surface-missing-op",
     "surface.sources: `found.rule == 'S-SUR-5'` turned round": "mutation surface-missing-op",

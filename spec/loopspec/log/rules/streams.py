@@ -24,6 +24,10 @@ def grammar(log: Log, row: Row) -> list[Breach]:
         if state is not None and state.finish is None and state.open:
             indexes = ", ".join(str(index) for index, _ in state.open)
             found.append(breach(f"The stream stops while block {indexes} is open.", "block-end before the message"))
+        elif state is not None and state.finish is None and row.settlement is not None:
+            # M-111 forbids it, and the published service takes it for a stop (M-208).
+            text = "The stream ends without a finish, yet its message is not interrupted."
+            found.append(breach(text, "one finish, the last of the stream")._replace(level="W"))
     return found
 
 
