@@ -15,7 +15,8 @@ from loopconform.judge.verdict import Found, Undecided
 from loopconform.protocol.replies import CLOSING, REPLY, HelloReply, Ok, Settled
 from loopconform.protocol.requests import REQUEST, Open
 from loopconform.runner.results import Message
-from loopspec.profile import TABLE, Disagreement, Law, Profile, choices
+from loopspec.disagreements import TABLE, Disagreement
+from loopspec.profile import Law, Profile, choices
 
 OF_THE_DIALECT = ("streams_are_embedded", "admission_follows_preparation", "failed_batch_is_completed")
 """Choices that hang on the format of the session, not on the profile."""

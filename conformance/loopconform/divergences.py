@@ -30,7 +30,8 @@ from loopconform.runner.fuzz import walk_case
 from loopconform.runner.play import RENEW, Player
 from loopconform.runner.results import Message, Result
 from loopconform.runner.shrink import MOST, Search, shortest
-from loopspec.profile import Disagreement, Profile
+from loopspec.disagreements import Disagreement
+from loopspec.profile import Profile
 
 BASE: Profile = "seed"
 LINES = 9

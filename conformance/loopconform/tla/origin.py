@@ -8,7 +8,8 @@ from typing import Any
 from loopconform.tla.instances import Instance
 from loopconform.tla.model import assignments
 from loopconform.tla.subjects import constant, subjects
-from loopspec.profile import PROFILES, TABLE, law
+from loopspec.disagreements import TABLE
+from loopspec.profile import PROFILES, law
 
 _MACHINES = {"Loop": "driver", "DriverCyclic": "driver", "LoopBatch": "loop"}
 _ENDINGS = re.compile(r"(History|Claims|Promise|Fair)$")

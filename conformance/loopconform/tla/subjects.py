@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from loopconform.tla.values import Value, from_python
-from loopspec.profile import PROFILES, TABLE, Law, Profile
+from loopspec.disagreements import TABLE
+from loopspec.profile import PROFILES, Law, Profile
 from loopspec.profile import law as law_of
 
 
@@ -64,7 +65,7 @@ class Subject:
     deep: str
     fields: tuple[Field, ...]
     switches: tuple[str, ...] = ()
-    """The rows of `loopspec.profile.TABLE` that it depends on."""
+    """The rows of `loopspec.disagreements.TABLE` that it depends on."""
     profile: Profile = "seed"
     session_format: int = 0
     environment: str = ""
