@@ -78,6 +78,16 @@ def test_migrated_logs_are_runs(profile: str) -> None:
     assert {path.name: judged(migrated(path), profile) for path in REAL} == {path.name: [] for path in REAL}
 
 
+@pytest.mark.parametrize("name", ["08-resume", "09b-crash-repaired", "18-wake-after-cancel"])
+def test_a_migrated_log_may_end_with_what_waits(name: str) -> None:
+    """Two laws may have written a migrated log. At its end each is asked once, and what came last is owed."""
+    rows = migrated(corpus.REAL / f"{name}.jsonl")
+    ends = [at for at, row in enumerate(rows, 1) if row.get("data", {}).get("inserted")]
+    assert len(ends) > 1
+    for at in ends:
+        assert {item.rule for item in judged(rows[:at])} <= {"S-ACC-2", "S-ACC-3"}, at
+
+
 def test_only_a_migrated_log_is_read_like_one() -> None:
     """Without the mark of a migration the order of format 0 is refused; with it, what no loop writes still is."""
     path = REAL[0]

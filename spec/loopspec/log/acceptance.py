@@ -249,17 +249,18 @@ class Acceptance:
 
         In a migrated log a driver may also have run before the migration, or after it.
         """
-        for governing, depth in self._other_ways():
-            deep = automaton(governing, depth)
-            state = deep.start(*self._restart[1:])
-            for seen in self._history:
-                state = deep.next(state, seen)
-                if state == deep.empty:
-                    break
-            else:
-                self._law, self._machine, self._depth = governing, deep, depth
-                return state
-        return self._machine.empty
+        return next((self._state for way in self._other_ways() if self._adopted(*way)), self._machine.empty)
+
+    def _adopted(self, governing: Law, depth: int) -> bool:
+        """Follow the run from its beginning under this law and depth; if they explain it, they govern from here on."""
+        machine = automaton(governing, depth)
+        state = machine.start(*self._restart[1:])
+        for seen in self._history:
+            state = machine.next(state, seen)
+            if state == machine.empty:
+                return False
+        self._law, self._machine, self._depth, self._state = governing, machine, depth, state
+        return True
 
     def _other_ways(self) -> list[tuple[Law, int]]:
         deeper = [(self._law, depth) for depth in DEPTHS if depth > self._depth]
@@ -309,11 +310,11 @@ class Acceptance:
         if self._course.turn_open or not (prompts or steps):
             return ()
         least = self._least_granted()
-        if least is None or least.unseen or least.silent:
-            deeper = self._deeper()
-            if deeper != self._machine.empty:
-                self._state = deeper
-                return self._obligations(line, index)
+        for way in self._other_ways():  # each once: it may take less for granted
+            if _granted(least) == _NOTHING:
+                break
+            if self._adopted(*way):
+                least = min(least, self._least_granted(), key=_granted)
         found: list[Violation] = []
         if least is None or least.unseen:
             lost = frozenset(range(len(prompts)))
@@ -333,7 +334,7 @@ class Acceptance:
     def _least_granted(self) -> Point | None:
         """The way to idleness that takes least for granted."""
         resting = self._machine.oracle.at_rest(self._machine.sets[self._state])
-        return min(resting, key=lambda point: (point.unseen, len(point.silent)), default=None)
+        return min(resting, key=_granted, default=None)
 
     def _lost(self, message: Any) -> str:
         return (
@@ -355,6 +356,13 @@ class Acceptance:
         )
 
 
+def _granted(point: Point | None) -> tuple[bool, int]:
+    """How much this way to idleness takes for granted: a cancel that no record shows, prompts without a wake. No way
+    at all is worse than any."""
+    return (True, TURNS) if point is None else (point.unseen, len(point.silent))
+
+
+_NOTHING = (False, 0)
 _DELTA: Observation = ("assistant/chunk", "")
 _RUNS = frozenset(("text-chunks", "reasoning-chunks", "tool-call-chunks"))
 _LOST_LEGAL = "turn/start of a turn that claims it"
