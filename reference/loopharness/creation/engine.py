@@ -190,10 +190,7 @@ class Engine:
         instrumentation raises: then nothing is committed.
         """
         item = self.item_of(session)
-        if item is None:  # detached while an outer append of it was unwinding
-            session.check(event)
-            session.commit(event)
-            return
+        assert item is not None, "a session publishes as long as it has entered (C-REGS-6)"
         self._record = event
         item.errors.pop("session/event", None)
         self.ask(item, "session", "append", item.number)
