@@ -10,7 +10,8 @@ from loopconform.tla.subjects import Field, Subject
 from loopconform.tla.values import Value, from_python
 from loopspec.profile import Law
 from loopspec.worlds import request_world
-from loopspec.worlds.request_world import Scene, bound
+from loopspec.worlds.request_scene import Scene
+from loopspec.worlds.request_world import bound
 
 TINY = bound("tiny", steps=1, listeners=1, adapters=1, failures=1)
 MIXED = bound("mixed", steps=2, listeners=1, adapters=1, touches=1, failures=1, cancels=1)
