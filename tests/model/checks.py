@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
-from tests.model import test_convert, test_failures, test_faults, test_sse, test_translate
+from tests.model import faults, test_convert, test_failures, test_sse, test_translate
 
 from loopharness.frozen import freeze
 from loopharness.model.deepseek import convert, failures, sse, translate
@@ -118,7 +118,7 @@ def carried() -> None:
         ({"error": {"message": "m", "code": "odd_thing"}}, "m", "ODD_THING"),
         ({"error": {"message": "m", "code": "odd thing"}}, "m", "UNKNOWN"),
         ({"error": {"message": "insufficient credits"}}, "insufficient credits", "QUOTA"),
-        ({"error": {"message": test_faults.LONG, "code": 500}}, test_faults.LONG, "CONTEXT_WINDOW_EXCEEDED"),
+        ({"error": {"message": faults.LONG, "code": 500}}, faults.LONG, "CONTEXT_WINDOW_EXCEEDED"),
         ({"error": "broken"}, "broken", "UNKNOWN"),
         ({"error_message": "m", "error_type": "BadRequestError"}, "m", "INVALID_REQUEST"),
         ({"object": "error", "message": "m", "code": 404}, "m", "HTTP_404"),
@@ -140,7 +140,7 @@ def carried() -> None:
 
 def statuses() -> None:
     """The status table, without a network."""
-    for case in (*test_faults.STATUSES, *test_faults.WAITS):
+    for case in (*faults.STATUSES, *faults.WAITS):
         if "error" in case.answer:
             body = json.dumps({"error": case.answer["error"]}).encode()
             made = failures.status_failure(case.answer["status"], case.answer["headers"], body, 10_000, law("seed"))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.spec.mutation import changed
-from tests.tape import golden, test_config, test_golden_fold, test_rules
+from tests.tape import golden, test_config, test_golden_fold, test_recall_rules, test_rules, test_text_rules
 from tests.tape.test_golden_recall import answer
 from tests.tape.test_golden_seal import DIVERGENCES, ORIGINAL, SEED, run
 
@@ -104,8 +104,8 @@ FAULTS = (
     Fault(entry, "_silent", "if block.silent:", "if False:", sealing("t14-no-visible-text")),
     Fault(entry, "_read_line", "[:READS_SHOWN]", "", sealing("t05-twelve-reads")),
     Fault(entry, "_tool_lines", "[:TOOL_LINES]", "", sealing("t05-twelve-reads")),
-    Fault(entry, "_ends", "len(text) <= cap", "len(text) < cap", test_rules.test_compact_replies),
-    Fault(entry, "render", "len(text) <= cap", "len(text) < cap", test_rules.test_every_level_is_reached_and_fits),
+    Fault(entry, "_ends", "len(text) <= cap", "len(text) < cap", test_text_rules.test_compact_replies),
+    Fault(entry, "render", "len(text) <= cap", "len(text) < cap", test_text_rules.test_every_level_is_reached_and_fits),
     Fault(entry, "render", "len(set(owners))", "max(owners) - min(owners) + 1", sealing("t30-range-vs-count")),
     Fault(entry, "_marker", "details omitted", "omitted", sealing("t20-cap-backlog")),
     # the plan
@@ -145,8 +145,8 @@ FAULTS = (
     # labels and numbers
     Fault(text, "bounded", "limit - 24", "limit - 18", sealing("t22-long-and-odd-labels")),
     Fault(text, "utf8", '_SURROGATE.sub("\\ufffd", text)', '_SURROGATE.sub("?", text)', sealing("t36-lone-surrogate")),
-    Fault(text, "safe_name", "name if plain else one_line(name)", "name", test_rules.test_labels),
-    Fault(text, "safe_path", "one_line(path) if odd else path", "path", test_rules.test_labels),
+    Fault(text, "safe_name", "name if plain else one_line(name)", "name", test_text_rules.test_labels),
+    Fault(text, "safe_path", "one_line(path) if odd else path", "path", test_text_rules.test_labels),
     Fault(text, "lines_in", " if text else 0", "", sealing("t22-long-and-odd-labels")),
     # pages
     Fault(pages, "turn_page", "if contexts:", "if False:", recalling("r01-recall-turn")),
@@ -168,7 +168,7 @@ FAULTS = (
     Fault(recall, "_by_place", "call > len(results)", "False", lambda: _refusals()),
     Fault(spill, "_part", "and owned(preview[0])", "", lambda: _forged()),
     Fault(spill, "_part", "and owned(notice)", "", lambda: _forged()),
-    Fault(spill, "_part", "at == count - 1", "True", test_rules.test_host_notices),
+    Fault(spill, "_part", "at == count - 1", "True", test_recall_rules.test_host_notices),
     # search
     Fault(search, "documents", "turn != index.open_turn", "True", test_rules.test_what_is_not_searched),
     Fault(
@@ -181,21 +181,25 @@ FAULTS = (
         "snippet",
         "choices.recall_snippets_by_code_point",
         "False",
-        test_rules.test_snippets_are_cut_around_the_match,
+        test_recall_rules.test_snippets_are_cut_around_the_match,
     ),
-    Fault(search, "terms", "> 1", "> 0", test_rules.test_search_arguments),
+    Fault(search, "terms", "> 1", "> 0", test_recall_rules.test_search_arguments),
     # folding
-    Fault(fold, "candidate", ' or message.get("isError") is True', "", test_rules.test_folded_pins_and_scopes),
-    Fault(fold, "candidate", "subject.scope in backed_off or ", "", test_rules.test_folded_pins_and_scopes),
+    Fault(fold, "candidate", ' or message.get("isError") is True', "", test_recall_rules.test_folded_pins_and_scopes),
+    Fault(fold, "candidate", "subject.scope in backed_off or ", "", test_recall_rules.test_folded_pins_and_scopes),
     Fault(
-        fold, "pinned", "< settings.pin_max_chars", "<= settings.pin_max_chars", test_rules.test_folded_pins_and_scopes
+        fold,
+        "pinned",
+        "< settings.pin_max_chars",
+        "<= settings.pin_max_chars",
+        test_recall_rules.test_folded_pins_and_scopes,
     ),
-    Fault(fold, "_shown", "if forwards(text, evidence):", "if False:", test_rules.test_folded_pins_and_scopes),
-    Fault(fold, "watermark", '"error", "aborted", "interrupted"', '"error"', test_rules.test_watermark),
-    Fault(fold, "Tally.backs_off", "and 2 * self.expanded >= self.folded", "", test_rules.test_full_retrievals),
+    Fault(fold, "_shown", "if forwards(text, evidence):", "if False:", test_recall_rules.test_folded_pins_and_scopes),
+    Fault(fold, "watermark", '"error", "aborted", "interrupted"', '"error"', test_recall_rules.test_watermark),
+    Fault(fold, "Tally.backs_off", "and 2 * self.expanded >= self.folded", "", test_recall_rules.test_full_retrievals),
     Fault(digest, "digest", "policy.max_keep_ratio", "0.001 * policy.max_keep_ratio", digesting("data read")),
-    Fault(digest, "_structured", "kept < cap and", "", test_rules.test_list_bullets_are_structured),
-    Fault(digest, "_structured", "or key not in seen", "", test_rules.test_list_bullets_are_structured),
+    Fault(digest, "_structured", "kept < cap and", "", test_recall_rules.test_list_bullets_are_structured),
+    Fault(digest, "_structured", "or key not in seen", "", test_recall_rules.test_list_bullets_are_structured),
     Fault(digest, "_log", "around = policy.log_context_lines", "around = 0", digesting("log from bash")),
     Fault(digest, "_first_and_last", "room - 1", "room", digesting("grep huge")),
     Fault(digest_json, "_chosen", "*failures", "", digesting("json array")),
@@ -217,10 +221,10 @@ def _double() -> None:
 
 def _refusals() -> None:
     for arguments, refusal in REFUSALS:
-        test_rules.test_expansions_refused(arguments, refusal)
+        test_recall_rules.test_expansions_refused(arguments, refusal)
 
 
-REFUSALS: list[Any] = test_rules.test_expansions_refused.pytestmark[0].args[1]
+REFUSALS: list[Any] = test_recall_rules.test_expansions_refused.pytestmark[0].args[1]
 
 
 def _forged() -> None:
