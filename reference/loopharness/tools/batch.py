@@ -1,8 +1,9 @@
 """One batch of tool calls: the scheduler machine, run live.
 
 What starts when, what is recorded in which order, what an abort or a failure leaves: all that is decided in
-`loopspec.scheduler`. This file performs it: bodies run side by side in tasks of their own, everything else in
-the one *lane*, and questions of the machine are answered at once.
+`loopspec.scheduler`. This file performs it: whatever the machine waits for begins in a task of its own, bodies and
+the work of the one *lane* alike, as the machine alone sees to it that the lane does one thing after the other;
+questions are answered at once.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class ToolBatch:
         self._failures: dict[Effect, Exception] = {}
         self._point: Effect = ()
         self._end: Effect = ()
-        self._woken = anyio.Event()
+        self._ended = anyio.Event()
         self._group: anyio.abc.TaskGroup
         first = scheduler.initial(agent.law, len(calls), signal.aborted)
         self._interpreter = Interpreter(scheduler.MACHINE, first, self)
@@ -70,12 +71,7 @@ class ToolBatch:
         try:
             async with anyio.create_task_group() as self._group:
                 self._advance(self._interpreter.start)
-                while not self._end:
-                    if self._point:
-                        await self._answer_lane()
-                    else:
-                        await self._woken.wait()
-                        self._woken = anyio.Event()
+                await self._ended.wait()
         finally:
             release()
         if self._end[0] == "throws":
@@ -85,7 +81,7 @@ class ToolBatch:
     def _advance(self, move: Callable[..., Any], *arguments: Any) -> None:
         """Make a move, and answer the questions that it leads to."""
         move(*arguments)
-        while self._point and scheduler.is_question(self._point):
+        while self._point:
             point, self._point = self._point, ()
             self._resume(point, self._ask(point))
 
@@ -118,8 +114,7 @@ class ToolBatch:
 
     # -- the lane
 
-    async def _answer_lane(self) -> None:
-        point, self._point = self._point, ()
+    async def _lane(self, point: Effect) -> None:
         try:
             answer = await (self._prepare(*point[1:]) if point[0] == "prepare" else self._finalise(*point[1:]))
         except Exception as error:
@@ -137,14 +132,15 @@ class ToolBatch:
 
     async def _finalise(self, number: int, outcome: str) -> Answer:
         slot = self._slots[number]
-        if outcome == "aborted-before-dispatch":
-            slot = slot._replace(result=ABORTED_BEFORE_DISPATCH)
+        if outcome in REPLACED:
+            slot = slot._replace(result=self._pipeline.replaced(slot.result, REPLACED[outcome]))
         call = self._call(number)
-        blocked, result = await self._pipeline.review(call, slot)
-        if not result["isError"]:
-            # The machine will say the same when it gets the answer; the tool's finalizer sees what it says (T-206).
-            replaced = scheduler.replaced(self._interpreter.config.core, number, outcome)
-            result = self._pipeline.replaced(result, REPLACED[replaced]) if replaced in REPLACED else result
+        result = await self._pipeline.review(call, slot)
+        blocked = outcome == "success" and result["isError"]
+        # The machine will say the same when it gets the answer; the tool's finalizer sees what it says (T-206).
+        replaced = scheduler.replaced(self._interpreter.config.core, number, "failure" if blocked else outcome)
+        if outcome == "success" and replaced in REPLACED:
+            result = self._pipeline.replaced(result, REPLACED[replaced])
         result = self._results[number] = self._pipeline.polished(call, result)
         contexts = bool(result.get("additionalContexts"))
         return ("block", contexts) if blocked else ("accept", bool(result.get("concludesTurn")), contexts)
@@ -159,7 +155,6 @@ class ToolBatch:
             self._failures.setdefault(("body", number), error)
             answer = ("rejects",)
         self._advance(self._resume, ("body", number), answer)
-        self._woken.set()
 
     # -- performing effects (interpreter.Performer)
 
@@ -216,11 +211,13 @@ class ToolBatch:
         """The scheduler has no silent changes."""
 
     def park(self, point: Effect) -> None:
-        """A body starts beside the lane; everything else is the lane's or a question."""
-        if point[0] == "body":
+        """Begin what the machine waits for; a question is answered before anything else happens."""
+        if scheduler.is_question(point):
+            self._point = point
+        elif point[0] == "body":
             self._group.start_soon(self._body, point[1])
         else:
-            self._point = point
+            self._group.start_soon(self._lane, point)
 
     def refused(self, record: Effect, error: Exception | None) -> None:
         """The record of a call or result was refused: a failure of the machinery (L-TOOL-21)."""
@@ -234,6 +231,7 @@ class ToolBatch:
         """The batch is over, or the lane waits."""
         if scheduler.is_over(end):
             self._end = end
+            self._ended.set()
 
     def error(self, kind: str) -> Exception:
         """No operation of the scheduler is refused."""

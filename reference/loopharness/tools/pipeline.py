@@ -191,24 +191,22 @@ class ToolPipeline:
         """The final result of a call that nobody schedules: review, then tell. Never raises."""
         result = slot.result
         if slot.post:
-            _, result = await self.review(call, slot)
+            result = await self.review(call, slot)
             result = _after_abort(call.execution, result)
         result = self.polished(call, result)
         self.announce(call, result)
         return result
 
-    async def review(self, call: Call, slot: Slot) -> tuple[bool, Result]:
-        """Let `tools/post-execute` look at a result: whether it was blocked, and the result as it is then (T-205)."""
-        execution, result, blocked = call.execution, slot.result, False
+    async def review(self, call: Call, slot: Slot) -> Result:
+        """Let `tools/post-execute` look at a result: it is a failure when it was blocked or policy raised (T-205)."""
+        execution, result = call.execution, slot.result
         try:
             decision = await self._bus.waterfall(
                 "tools/post-execute", execution, result, base=_accept, key=execution.key
             )
-            blocked = isinstance(decision, Mapping) and decision.get("kind") == "block"
-            result = self._decided(execution, result, decision)
+            return self._decided(execution, result, decision)
         except Exception as error:
-            result = failed_by(error)
-        return blocked, result
+            return failed_by(error)
 
     def polished(self, call: Call, result: Result) -> Result:
         """The result with the content that the tool's own finalizer gives it (T-206)."""
