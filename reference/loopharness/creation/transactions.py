@@ -211,9 +211,10 @@ class Transactions:
         item.owner_effect = owner.effect(end, label)
 
     def _is_awaited(self, item: Transaction) -> bool:
-        """The scope of its owner unwinds, and waits for it (C-OWN-3)."""
-        points = [point for point, _ in self.engine.interpreter.config.parked]
-        return any(point[0] == "scope" and item.number in point[2] for point in points)
+        """The scope of its owner unwinds, and the machine has it wait for this one (C-OWN-3)."""
+        scopes = [point for point, _ in self.engine.interpreter.config.parked if point[0] == "scope"]
+        alone = [(*point[:2], (item.number,)) for point in scopes if item.number in point[2]]
+        return any(not creation.answers(self.engine.core, point) for point in alone)
 
     def _load(self, number: int) -> None:
         item = self.of(number)
