@@ -18,6 +18,7 @@ from loopconform.runner.suite import play_all
 CASES = list(load_cases([HAND]))
 DIVERGENT = {
     "cancel/note-observer": ("L-CAN-6", 7),
+    "cancel/overtaken-by-an-empty-step": ("L-TURN-4", 8),
     "cancel/queued-behind-the-verdict": ("L-TURN-4", 7),
     "cancel/record-observer": ("L-CAN-6", 6),
     "creation/disposed-while-its-first-turn-runs": ("N-1", 5),
@@ -40,7 +41,11 @@ DIVERGENT = {
     "wake/sent-twice-from-a-record": ("L-SEND-9", 5),
 }
 """Cases in which the published law differs: the clause that is named, and how short the program must get."""
-OPEN = ("cancel/queued-behind-the-verdict", "resume/by-hand/unsettled-crash")
+OPEN = (
+    "cancel/overtaken-by-an-empty-step",
+    "cancel/queued-behind-the-verdict",
+    "resume/by-hand/unsettled-crash",
+)
 """Cases of which the law allows several traces: how many ticks an answer takes, and how much a crash has left, is
 nobody's promise."""
 
