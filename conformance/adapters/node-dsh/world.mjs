@@ -464,7 +464,7 @@ class World {
         return this.unload(operation.fiber)
       case 'abort': {
         this.signal(operation.signal)
-        return this.signals.get(operation.signal).abort(new Planned('planned'))
+        return this.signals.get(operation.signal).abort(new Planned(operation.reason ?? 'planned'))
       }
       case 'cap':
         return void this.root.get('settings').update('agent-loop', { maxParallelToolCalls: operation.size }).catch(() => {})

@@ -211,7 +211,8 @@ class CreationJudge:
             return
         closed = list(self.points)
         words = reply.error.message
-        after = [life for life in closed if refusals.fits(self.lives.reasons(life, number), agent, words)]
+        errors = {op.reason for op in self.book.ops.values() if op.op == "abort" and op.reason}
+        after = [life for life in closed if refusals.fits(self.lives.reasons(life, number), agent, words, errors)]
         reasons = sorted({self.lives.reason(life, number) for life in closed})
         self._keep(closed, after, reply, f"it was not refused because of this, but of: {', '.join(reasons)}", "C-ABT-3")
 

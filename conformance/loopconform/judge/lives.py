@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
+from loopconform.judge import refusals
 from loopconform.judge.changes import HIDDEN, Label
 from loopconform.judge.moves import ANYHOW, RETURNED
 from loopconform.judge.points import Block, Book, Frame
@@ -120,7 +121,7 @@ class Lives:
         elif op.op == "unload" and op.fiber in self.fibers:
             operation = ("unload", self.fibers[op.fiber])
         elif op.op == "abort":
-            yield from self._abort(life, op.signal)
+            yield from self._abort(life, op.signal, op.reason)
             return
         elif op.op in WAKES:
             t = find(core, holder(core, "session", self.id(op.agent)))
@@ -154,7 +155,7 @@ class Lives:
             flaw = "no-persistence"  # C-RES-2
         return (VERBS[op.op], number, self.id(op.agent), owner, flaw)
 
-    def _abort(self, life: Life, signal: str) -> Iterator[tuple[Label, Life]]:
+    def _abort(self, life: Life, signal: str, reason: str | None) -> Iterator[tuple[Label, Life]]:
         """A caller's signal concerns every create that was given it."""
         if not may_call(life.config):
             return
@@ -165,7 +166,10 @@ class Lives:
                 while len(called.stack) > len(config.stack):
                     called = self.machine.step(called).config
                 config = called
-        outcomes = life.outcomes | {("aborted", self.id(f"signal {signal}"))}
+        outcomes = life.outcomes
+        if ("aborted", self.id(f"signal {signal}")) not in outcomes:
+            said = refusals.of_abort(reason)
+            outcomes |= {(word, self.id(f"signal {signal}")) for word in ("aborted", said)}
         yield HIDDEN, self._ended(life._replace(config=config, outcomes=outcomes), RETURNED)
 
     def _ended(self, life: Life, result: Effect) -> Life:
@@ -379,7 +383,7 @@ class Lives:
 
         C-FAC-6: how soon the factory's slot clears while the provider unloads. C-TXN-A4, F9: whether an owner that is
         being unloaded is asked before the provider and the signal. C-ABT-4: which fiber comes first when the agents
-        service takes its dependents along.
+        service takes its dependents along. C-ABT-1: the first error of a signal is what an abort is told by.
         """
         found = {self.reason(life, number)}
         core, owner = life.config.core, getattr(self.creates[number], "owner", None)
@@ -387,6 +391,9 @@ class Lives:
             found |= {"no-factory"} | ({"owner"} if core.fibers[AGENTS] != "active" else set())
         if found & {"provider", "caller"} and owner in self.fibers and core.fibers[self.fibers[owner]] != "active":
             found.add("inactive-owner")
+        if "caller" in found:
+            signal = self.id(f"signal {getattr(self.creates[number], 'signal', None)}")
+            found |= {word for word, of in life.outcomes if of == signal and word.startswith(refusals.of_abort(""))}
         return found
 
     def may_wait(self, life: Life, where: Where) -> bool:

@@ -242,10 +242,11 @@ class Unload(_Operation):
 
 
 class Abort(_Operation):
-    """Abort a caller's signal that some `create` was given."""
+    """Abort a caller's signal that some `create` was given, with an error that says `reason`; else in your words."""
 
     op: Literal["abort"]
     signal: Id
+    reason: Id | None = None
 
 
 class Cap(_Operation):

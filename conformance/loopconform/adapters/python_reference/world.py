@@ -395,7 +395,7 @@ class World:
         return agents.unload(fibers[op.fiber])
 
     def _do_abort(self, op: Any) -> None:
-        self.signals.setdefault(op.signal, AbortController()).abort(RuntimeError("planned abort"))
+        self.signals.setdefault(op.signal, AbortController()).abort(Planned(op.reason or "planned"))
 
     def _do_cap(self, op: Any) -> None:
         self.harness.settings.max_parallel_tool_calls = op.size
