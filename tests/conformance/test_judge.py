@@ -133,6 +133,26 @@ def test_promises_come_when_they_may(studio: Studio) -> None:
     assert judged(hand("turn/maintenance"), "seed", failed).verdict == "FAIL"
 
 
+@pytest.mark.parametrize(
+    ("id", "words", "verdict"),
+    [
+        ("resume/live-beside-an-unload", "agent loop is not active", "PASS"),
+        ("resume/live-beside-an-unload", 'agent "a" setup aborted: owner disposed during setup', "FAIL"),
+        ("resume/live-beside-an-unload", 'agent "a" creation aborted', "FAIL"),
+        ("resume/live-beside-an-abort", "first", "PASS"),
+        ("resume/live-beside-an-abort", "agent loop is not active", "FAIL"),
+        ("creation/first-error", "second", "FAIL"),
+        ("creation/first-error", "in words of its own", "PASS"),
+    ],
+)
+def test_whoever_says_why_says_what_is_lawful(studio: Studio, id: str, words: str, verdict: str) -> None:
+    """A load may be overtaken (C-RES-3), by what there is; of two errors of one signal only the first counts."""
+    run = recording(studio, id)
+    ((at, index),) = places(run, "rejected")
+    changed = altered(run, at, index, "error", "message", to=words)
+    assert judged(hand(id), "seed", changed).verdict == verdict
+
+
 def test_live_values_matter(studio: Studio) -> None:
     run = recording(studio, "smoke/text")
     for at, index in places(run, "live"):

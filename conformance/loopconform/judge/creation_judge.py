@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from loopconform.judge import refusals
+from loopconform.judge import reasons, refusals
 from loopconform.judge.explain import clause_of, spoken
 from loopconform.judge.fits import shown
 from loopconform.judge.lives import CREATES, Life, Lives, Where, in_order
@@ -212,9 +212,11 @@ class CreationJudge:
         closed = list(self.points)
         words = reply.error.message
         errors = {op.reason for op in self.book.ops.values() if op.op == "abort" and op.reason}
-        after = [life for life in closed if refusals.fits(self.lives.reasons(life, number), agent, words, errors)]
-        reasons = sorted({self.lives.reason(life, number) for life in closed})
-        self._keep(closed, after, reply, f"it was not refused because of this, but of: {', '.join(reasons)}", "C-ABT-3")
+        after = [
+            life for life in closed if refusals.fits(reasons.possible(self.lives, life, number), agent, words, errors)
+        ]
+        lawful = sorted({self.lives.reason(life, number) for life in closed})
+        self._keep(closed, after, reply, f"it was not refused because of this, but of: {', '.join(lawful)}", "C-ABT-3")
 
     def promise(self, reply: Fulfilled | Rejected) -> None:
         """A promise of create, dispose or unload settled."""

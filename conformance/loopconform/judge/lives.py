@@ -378,24 +378,6 @@ class Lives:
                 found.append(self._where("setup", number))
         return [where for where in found if where[0] in self.book.holds]
 
-    def reasons(self, life: Life, number: int) -> set[str]:
-        """That reason, and those that only microtasks tell from it.
-
-        C-FAC-6: how soon the factory's slot clears while the provider unloads. C-TXN-A4, F9: whether an owner that is
-        being unloaded is asked before the provider and the signal. C-ABT-4: which fiber comes first when the agents
-        service takes its dependents along. C-ABT-1: the first error of a signal is what an abort is told by.
-        """
-        found = {self.reason(life, number)}
-        core, owner = life.config.core, getattr(self.creates[number], "owner", None)
-        if "provider" in found:
-            found |= {"no-factory"} | ({"owner"} if core.fibers[AGENTS] != "active" else set())
-        if found & {"provider", "caller"} and owner in self.fibers and core.fibers[self.fibers[owner]] != "active":
-            found.add("inactive-owner")
-        if "caller" in found:
-            signal = self.id(f"signal {getattr(self.creates[number], 'signal', None)}")
-            found |= {word for word, of in life.outcomes if of == signal and word.startswith(refusals.of_abort(""))}
-        return found
-
     def may_wait(self, life: Life, where: Where) -> bool:
         """C-DSP-7, R-60  The disposers of a scope may be run together, or one after another: those of agents that it
         owns may come before the one at the gate."""
@@ -416,26 +398,27 @@ class Lives:
 
     def ran(self, life: Life, agent: str) -> Iterator[Life]:
         """The status of an agent became `running`: its driver has been started, and nothing bars it (N-1, N-7)."""
-        t = self._live(life, agent)
+        t = self.live(life, agent)
         if t is None:
             return
         if t.driver == "busy" or (t.driver == "drained" and not life.config.core.law.disposed_agent_is_silent):
             yield life
         elif t.driver == "idle" and may_call(life.config):
             woken = self._through(life, ("wake", t.number))
-            started = self._live(woken, agent)
+            started = self.live(woken, agent)
             if started is not None and started.driver in ("busy", "hung"):
                 yield woken
 
     def rested(self, life: Life, agent: str) -> Iterator[Life]:
         """The status became `idle`."""
-        t = self._live(life, agent)
+        t = self.live(life, agent)
         if t is not None and may_rest(life.config.core, t) and may_call(life.config):
             yield self._through(life, ("rest", t.number))
         elif t is None or t.driver != "busy":
             yield life
 
-    def _live(self, life: Life, agent: str) -> Transaction | None:
+    def live(self, life: Life, agent: str) -> Transaction | None:
+        """The transaction whose session has an agent's id now."""
         core = life.config.core
         return find(core, holder(core, "session", self.id(agent)))
 
