@@ -106,6 +106,7 @@ _CONFORM: Final = {
     Exit.UNDECIDED: "undecided",
     Exit.UNSTARTED: "not implemented",
     Exit.CRASH: "a fault of the suite",
+    Exit.INTERRUPTED: "",
 }
 
 

@@ -46,6 +46,9 @@ class Recorded:
         """Nothing is early."""
         return None
 
+    def abandon(self) -> None:
+        """Nobody waits."""
+
     def close(self) -> None:
         """Nothing to close."""
 
@@ -87,6 +90,10 @@ class _Recorder:
             else:
                 replies.append(body)
         return reply
+
+    def abandon(self) -> None:
+        """Pass on."""
+        self._channel.abandon()
 
     def close(self) -> None:
         """Pass on."""

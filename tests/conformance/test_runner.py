@@ -142,6 +142,13 @@ def test_selections() -> None:
         jobs_of(cases, level="L0")
 
 
+def test_the_first_cases_have_every_report_too(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    code, _ = invoke("smoke", "--adapter", "python-reference", "--format", "json", "--output", str(report))
+    document = json.loads(report.read_text())
+    assert (code, document["summary"]["PASS"], document["wanted"]) == (0, 5, 5)
+
+
 def test_wrong_usage_is_told_apart() -> None:
     assert invoke()[0] == 2
     code, text = invoke("--adapter", "python-reference", "--cases", str(HAND), "--case", "nowhere")

@@ -49,6 +49,9 @@ _backend = click.option(
 _timeout = click.option(
     "--timeout", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Seconds for one request."
 )
+_STYLES = click.Choice(("text", "json", "junit", "sarif", "html"))
+_style = click.option("--format", "style", type=_STYLES, default="text", show_default=True)
+_output = click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report to FILE.")
 _validate = click.option("--validate", is_flag=True, help="Show every message of the adapter as it comes, checked.")
 
 
@@ -70,8 +73,8 @@ _validate = click.option("--validate", is_flag=True, help="Show every message of
 @click.option("--level", type=click.Choice(("L0", "L1", "L2")), help="Only cases of this level.")
 @click.option("--expected-failures", type=click.Path(path_type=Path), metavar="FILE", help="YAML, `case id: VERDICT`.")
 @click.option("--jobs", "-j", type=click.IntRange(1), default=1, show_default=True, help="Adapters at a time.")
-@click.option("--format", "style", type=click.Choice(("text", "json", "junit", "sarif", "html")), default="text")
-@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report to FILE.")
+@_style
+@_output
 @click.option("--traces", type=click.Path(path_type=Path, file_okay=False), help="Write what each agent showed here.")
 @click.option("--shrink/--no-shrink", default=True, show_default=True, help="Look for the shortest failing program.")
 @_backend
@@ -128,23 +131,36 @@ def command(
         for result in run.results:
             write_traces(result, traces)
     _write(run, style, output)
+    if run.interrupted:
+        click.echo(f"interrupted: {len(run.results)} of {run.wanted} checks were run", err=True)
     ctx.exit(run.exit_code())
 
 
 @command.command("smoke")
 @_adapter
 @click.option("--profile", type=click.Choice(PROFILES), default="seed", show_default=True)
+@_style
+@_output
 @_backend
 @_timeout
 @_validate
 @click.pass_context
-def smoke(ctx: click.Context, adapter: str, profile: str, backend: Any, timeout: float, validate: bool) -> None:
+def smoke(
+    ctx: click.Context,
+    adapter: str,
+    profile: str,
+    style: str,
+    output: Path | None,
+    backend: Any,
+    timeout: float,
+    validate: bool,
+) -> None:
     """The first cases for a new adapter: it can be started, makes an agent, and runs a turn."""
     cases = [case for case in load_cases((CASES / "hand",)) if case.id.startswith(SMOKE)]
     start = opener(adapter, backend, _watch if validate else None)
     with _quiet():
         run = play_all(start, [(case, profile) for case in cases], 1, timeout, False, name=adapter)
-    _write(run, "text", None)
+    _write(run, style, output)
     ctx.exit(run.exit_code())
 
 

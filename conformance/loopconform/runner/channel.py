@@ -53,6 +53,9 @@ class Channel(Protocol):
     def early(self) -> Any:
         """A reply that is there already, or `None`."""
 
+    def abandon(self) -> None:
+        """Let whoever waits for a reply go on without one; may be called from any thread, at any time."""
+
     def close(self) -> None:
         """End the adapter, at once."""
 
@@ -69,6 +72,7 @@ class ProcessChannel:
         self._stderr: deque[bytes] = deque()
         self._stderr_size = 0
         self._closed = threading.Event()
+        self._abandoned = False
         try:
             words = shlex.split(command)
         except ValueError as error:
@@ -177,6 +181,8 @@ class ProcessChannel:
         return self._parsed(line)
 
     def _parsed(self, line: bytes | None) -> Any:
+        if self._abandoned:
+            raise AdapterError("nobody waits for it any more")
         if line is None:
             raise AdapterError(self._complaint or self._death())
         try:
@@ -198,6 +204,12 @@ class ProcessChannel:
             self._threads[1].join(1)
         text = "it closed its stdout" if code is None else f"it ended with exit code {code}"
         return f"{text}; its last words: {self.stderr[-500:]}" if self.stderr else text
+
+    def abandon(self) -> None:
+        """As if the process had ended: it will be, when it is closed."""
+        self._abandoned = True
+        with contextlib.suppress(queue.Full):  # then nobody waits: there is much to read
+            self._replies.put_nowait(None)
 
     def close(self) -> None:
         """End the process, and whatever it started in its session."""
@@ -236,6 +248,9 @@ class InsideChannel:
     def early(self) -> Any:
         """A reply that is there already."""
         return self._inside.replies.popleft() if self._inside.replies else None
+
+    def abandon(self) -> None:
+        """Nothing: here nobody waits longer than a request takes."""
 
     def close(self) -> None:
         """End the event loop."""

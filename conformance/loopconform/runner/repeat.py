@@ -20,7 +20,8 @@ from loopconform.protocol.case import Case
 from loopconform.protocol.requests import React
 from loopconform.runner.play import Player
 from loopconform.runner.results import Message, Result
-from loopconform.runner.suite import Job, Start, in_parallel
+from loopconform.runner.suite import Job
+from loopconform.runner.workers import Start, in_parallel
 from loopspec.profile import law
 
 UNORDERED = ("gate", "fulfilled", "rejected")

@@ -15,6 +15,9 @@ VERDICTS: tuple[Verdict, ...] = (
 EXIT = {"FAIL": 1, "ADAPTER_ERROR": 2, "UNDETERMINED": 3, "NOT_IMPLEMENTED": 4, "HARNESS_ERROR": 70}
 """The exit code of a run whose worst verdict this is. 0: everything passed, or came out as was declared."""
 
+INTERRUPTED = 130
+"""The exit code of a run that Ctrl-C has ended."""
+
 WORST: tuple[Verdict, ...] = ("HARNESS_ERROR", "FAIL", "ADAPTER_ERROR", "UNDETERMINED", "NOT_IMPLEMENTED")
 
 
@@ -56,6 +59,8 @@ class Run(NamedTuple):
     stale: tuple[str, ...] = ()
     wanted: int = 0
     """The expected checks: the denominator. What was not run counts as missing."""
+    interrupted: bool = False
+    """Ctrl-C ended it."""
 
     def count(self, verdict: Verdict) -> int:
         """How many results have this verdict."""
@@ -63,7 +68,9 @@ class Run(NamedTuple):
 
     def exit_code(self) -> int:
         """0 all well; 1 failures or stale declarations; 2 adapter errors or nothing run; 3 undecided; 4 not
-        implemented; 70 a fault of the suite. The worst one wins."""
+        implemented; 70 a fault of the suite; 130 interrupted. The worst one wins."""
+        if self.interrupted:
+            return INTERRUPTED
         verdicts = {result.verdict for result in self.results if result.key not in self.expected}
         if "HARNESS_ERROR" in verdicts:
             return EXIT["HARNESS_ERROR"]

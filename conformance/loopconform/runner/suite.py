@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import yaml
 
 from loopconform.protocol.case import Case
-from loopconform.runner.channel import AdapterError, Channel
-from loopconform.runner.play import RENEW, Player
+from loopconform.runner.play import Player
 from loopconform.runner.results import VERDICTS, Result, Run
 from loopconform.runner.shrink import shrunk
+from loopconform.runner.workers import Interrupted, Start, in_parallel
 
 Job = tuple[Case, str]
-Start = Callable[[], Channel]
-T = TypeVar("T")
 
 
 class ExpectedError(ValueError):
@@ -90,41 +86,6 @@ def judged(run: Run, declared: dict[str, str]) -> Run:
     return run._replace(expected=tuple(expected), stale=tuple(stale))
 
 
-def in_parallel(start: Start, count: int, work: Callable[[Player, int], T], workers: int, timeout: float) -> list[T]:
-    """What `work` makes of each number below `count`, in order; each worker asks an adapter of its own.
-
-    What one worker raises ends it, and is raised when the others are done.
-    """
-    todo: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for at in range(count):
-        todo.put(at)
-    made: dict[int, T] = {}
-    failed: list[Exception] = []
-
-    def run() -> None:
-        player = Player(start, timeout, renew=RENEW)
-        try:
-            while True:
-                try:
-                    at = todo.get_nowait()
-                except queue.Empty:
-                    return
-                made[at] = work(player, at)
-        except Exception as error:
-            failed.append(error)
-        finally:
-            player.close()
-
-    threads = [threading.Thread(target=run) for _ in range(max(1, min(workers, count)))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failed:
-        raise failed[0]
-    return [made[at] for at in sorted(made)]
-
-
 def play_all(
     start: Start,
     jobs: Sequence[Job],
@@ -134,7 +95,10 @@ def play_all(
     told: Callable[[Result], None] = lambda result: None,
     name: str = "",
 ) -> Run:
-    """Play every job, each worker with an adapter of its own. `told` hears each result, in any order."""
+    """Play every job, each worker with an adapter of its own. `told` hears each result, in any order.
+
+    After Ctrl-C: what had been played by then, as a run that was `interrupted`.
+    """
     implementations: set[str] = set()
     lock = threading.Lock()
 
@@ -149,8 +113,9 @@ def play_all(
             told(result)
         return result
 
-    results = in_parallel(start, len(jobs), work, workers, timeout)
-    return Run(name, ", ".join(sorted(implementations)), tuple(results), wanted=len(jobs))
-
-
-__all__ = ["AdapterError", "ExpectedError", "Job", "in_parallel", "jobs_of", "judged", "load_expected", "play_all"]
+    interrupted = False
+    try:
+        results = in_parallel(start, len(jobs), work, workers, timeout)
+    except Interrupted as stop:
+        results, interrupted = stop.made, True
+    return Run(name, ", ".join(sorted(implementations)), tuple(results), wanted=len(jobs), interrupted=interrupted)
