@@ -25,7 +25,8 @@ adapter, and judged by the sound law like any other implementation. It is
 * **killed** when a case FAILs: the test suite plays every recorded pair again, and the case without the fault;
 * **dead** when it hangs or dies: the verdict is ADAPTER_ERROR, and no case that it survives FAILs;
 * **equivalent** when the complete graph of the machine is the same with it, edge by edge, at the bounds named: a
-  second belt, which nobody can see. No more is claimed than those bounds;
+  second belt, which nobody can see. No more is claimed than those bounds. A place of the harness is equivalent when
+  what is told is the same in every order in which its tasks can run;
 * **unobservable** when its complete graph, in the surroundings that the protocol can make and without the labels that
   no adapter can report, cannot be told from that of the law, at the bounds named (`loopconform.mutants.observed`);
 * a **hole** when nothing above holds. The reason says what would have to be seen.
