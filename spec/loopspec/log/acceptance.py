@@ -115,6 +115,7 @@ class Acceptance:
         self._death: _Death | None = None
         self._events = 0
         self._history: list[Observation] = []
+        self._alike: dict[Observation, Observation] = {}
         self._restart = (0, 0, 0)
         self._spliced = False
         self._streaming = False
@@ -149,6 +150,8 @@ class Acceptance:
             self.done = True
             text = f"{refusal.row_described(row).capitalize()} cannot stand here: {problem}."
             return (_violation(REFUSED, line, index, text),)
+        # Long runs are rows of few different observations: each is kept once.
+        seen = self._alike.setdefault(seen, seen)
         what = seen[0]
         if what == "splice":
             self._spliced = True

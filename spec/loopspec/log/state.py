@@ -149,6 +149,10 @@ class PlainResult(NamedTuple):
         return {"turn": self.turn, "step": self.step, "message": message}
 
 
+NO_RESULTS: frozenset[int] = frozenset()
+"""One for all: every empty set that is made anew takes its own place."""
+
+
 class Node:
     """A current surface node: what later rules must know about it."""
 
@@ -160,7 +164,7 @@ class Node:
         self.calls: tuple[str, ...] = ()
         self.call: str | None = None
         self.anchor: int | None = None
-        self.results: frozenset[int] = frozenset()
+        self.results = NO_RESULTS
 
     def __copy__(self) -> Node:
         twin = Node(self.kind, self.line)
