@@ -13,6 +13,7 @@ from loopharness.agents import AgentLoop
 from loopharness.carriers import CarrierError, install
 from loopharness.model.scripted import fail, text
 from loopharness.session import Session
+from loopharness.signal import AbortController
 from loopharness.store.resume import fork
 from loopspec.log.repair import repair
 
@@ -237,6 +238,38 @@ async def test_a_teardown_waits_for_the_listeners_of_an_awaited_creation(unloads
         gate.open()
         assert await outcome(begun) != "live"
         await over
+        assert st.clean()
+
+
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [
+        ("owner", "owner"),
+        ("provider", "agent loop"),
+        ("signal", "no more"),
+    ],
+)
+async def test_a_listener_of_an_awaited_creation_hears_that_it_is_waited_for_in_vain(ends: str, words: str) -> None:
+    """C-REE-5, C-EVT-2  By the signal that it is given (0.1.7), with the first reason (C-ABT-1, C-ABT-3)."""
+    async with stage(profile="dsh-0.1.7") as st:
+        plugin, caller, heard = st.plugin(), AbortController(), []
+
+        async def waits(payload: Any) -> None:
+            assert not payload["signal"].aborted
+            heard.append(await payload["signal"].wait())
+
+        st.agents.on_any("agent/created", waits)
+        begun = st.agents.create("a", MODEL, owner=plugin, signal=caller.signal)
+        await quiet()
+        assert heard == []
+        if ends == "signal":
+            caller.abort(RuntimeError("no more"))
+        else:
+            st.agents.unload(plugin if ends == "owner" else st.agents.provider)
+        assert await outcome(begun) != "live"
+        await quiet()
+        (reason,) = heard
+        assert words in str(reason)
         assert st.clean()
 
 

@@ -14,6 +14,7 @@ from loopharness.creation.engine import Item
 from loopharness.creation.errors import refusal
 from loopharness.creation.order import Order
 from loopharness.creation.promise import Promise
+from loopharness.signal import AbortController
 from loopspec.kernel.machine import Answer
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Transaction(Item):
         "public",
         "scope",
         "started",
+        "stop",
         "unhook",
         "unwound",
     )
@@ -63,6 +65,8 @@ class Transaction(Item):
         """The gate of the driver is open (N-1)."""
         self.kept = False
         """A wake waits for the gate to open."""
+        self.stop = AbortController()
+        """Tells the listeners of an awaited `agent/created` that they are waited for in vain (C-EVT-2, C-REE-5)."""
         self.unwound = False
         self.failure: Exception | None = None
         """What the store could not write at the end."""

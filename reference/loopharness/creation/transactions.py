@@ -337,7 +337,7 @@ class Transactions:
 
     async def _announcing(self, item: Transaction) -> None:
         try:
-            payload = {"agent": item.agent, "source": item.order.source}
+            payload = {"agent": item.agent, "source": item.order.source, "signal": item.stop.signal}
             await self.engine.bus.serial("agent/created", payload, key=item.key)
         except Exception as error:
             item.errors["agent/created"] = error
@@ -389,7 +389,13 @@ class Transactions:
         item = self.of(number)
         if item.loading is not None:
             item.loading.cancel()
+        if self.engine.law.created_is_awaited:
+            self.spawn(self._stopping, item, why)
         self.engine.settled()
+
+    async def _stopping(self, item: Transaction, why: str) -> None:
+        """C-REE-5  Whoever is awaited hears why, behind the request: it may do anything, and nobody calls there."""
+        item.stop.abort(item.rejection(why))
 
     def _cancel(self, number: int) -> None:
         agent = self.of(number).agent
