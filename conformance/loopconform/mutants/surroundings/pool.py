@@ -99,7 +99,7 @@ class GatedScheduling(Scheduling):
         if said == "throws":
             return None
         if said == "block":
-            result = "failure"
+            result = scheduler.replaced(before.config.core, call, "failure") if outcome == "success" else "failure"
         elif result == "success":
             result = scheduler.replaced(before.config.core, call, outcome)
         if said == "accept" and more[0] and result != "success":
