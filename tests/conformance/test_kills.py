@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from loopconform.mutants import equal, matrix, search, surroundings, table
@@ -10,6 +12,7 @@ from loopconform.mutants.named import everything, named
 from loopconform.mutants.patch import Switch, faulty, original_of
 from loopconform.runner.channel import InsideChannel
 from loopconform.runner.play import Player
+from loopconform.runner.results import Result
 from loopspec import driver
 
 FAULTS = {fault.id: fault for fault in everything()}
@@ -79,6 +82,26 @@ def test_no_fault_survives_in_silence() -> None:
     holes = {kill.fault: kill.words for kill in KILLS.values() if kill.fate == "hole"}
     assert holes == dict(search.reasons())
     assert all(kill.words for kill in KILLS.values())
+
+
+def shown(result: Result) -> list[Any]:
+    """What an implementation showed in a case."""
+    return [message.body for message in result.transcript if message.who == "adapter"]
+
+
+def test_what_the_law_allows_is_told_apart_and_passes() -> None:
+    """Another loop, and none that is wrong: the case that tells them apart passes with the fault and without it."""
+    lawful = [kill for kill in KILLS.values() if kill.fate == "lawful"]
+    assert lawful == list(search.lawful().values()), HINT
+    cases = matrix.cases_by_id({kill.case for kill in lawful})
+    bench = Bench(30.0)
+    try:
+        for kill in lawful:
+            sound, other = (bench.play(one, cases[kill.case], kill.profile) for one in (None, FAULTS[kill.fault]))
+            assert (sound.verdict, other.verdict) == ("PASS", "PASS"), kill
+            assert shown(sound) != shown(other), kill
+    finally:
+        bench.close()
 
 
 PROOFS = {

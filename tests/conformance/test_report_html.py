@@ -29,6 +29,7 @@ KILLS = Kills(
         Kill(mutant="driver/same", fate="equivalent", words="driver at its first bound"),
         Kill(mutant="driver/hangs", fate="dead", case="smoke/text"),
         Kill(mutant="driver/unseen", fate="unobservable", words="driver, at gates"),
+        Kill(mutant="driver/other", fate="lawful", case="smoke/text", words="Both are right."),
         Kill(mutant="driver/alive", fate="hole"),
     )
 )
@@ -203,10 +204,11 @@ def test_headings_and_landmarks(page: Page) -> None:
 
 def test_the_kill_matrix(page: Page, run: Run, tmp_path: Path) -> None:
     fates = {a["data-fate"]: int(text) for a, text in page.all("dd") if "data-fate" in a}
-    assert fates == {"killed": 1, "dead": 1, "equivalent": 1, "unobservable": 1, "hole": 1}
+    assert fates == {"killed": 1, "dead": 1, "equivalent": 1, "unobservable": 1, "lawful": 1, "hole": 1}
     rows = [text for _, text in page.all("ul", class_="kills")]
     assert rows == [
         "driver/hangs in smoke/text",
+        "driver/other Both are right. in smoke/text",
         "driver/alive",
         "driver/same driver at its first bound",
         "driver/unseen driver, at gates",

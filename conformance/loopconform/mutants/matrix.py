@@ -22,7 +22,7 @@ CASES = HOME.parent / "cases"
 FOUND = HOME / "found.json"
 """Cases that random programs have found where no bundled case kills, shrunk."""
 RECORD = HOME / "kills.json"
-Fate = Literal["killed", "dead", "equivalent", "unobservable", "hole"]
+Fate = Literal["killed", "dead", "equivalent", "unobservable", "lawful", "hole"]
 
 
 class Kill(NamedTuple):
@@ -31,7 +31,8 @@ class Kill(NamedTuple):
     `killed`: `case` fails under `profile`; `clause` and `words` are the verdict's. `dead`: the harness hangs or dies in
     `case`, and fails none. `equivalent`: its complete graph is that of the law, at the bounds that `words` name.
     `unobservable`: as far as the protocol leads and sees, the two graphs cannot be told apart at those bounds.
-    `hole`: nothing fails; `words` say why.
+    `lawful`: `case` tells it from the sound loop, and both are right; `words` say why. `hole`: nothing fails; `words`
+    say why.
     """
 
     fault: str

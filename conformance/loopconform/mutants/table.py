@@ -29,6 +29,8 @@ adapter, and judged by the sound law like any other implementation. It is
   what is told is the same in every order in which its tasks can run;
 * **unobservable** when its complete graph, in the surroundings that the protocol can make and without the labels that
   no adapter can report, cannot be told from that of the law, at the bounds named (`loopconform.mutants.observed`);
+* **lawful** when a case tells it from the sound loop, and the law lets an implementation do either: a test plays that
+  case with the fault and without it; both PASS, and not the same is shown;
 * a **hole** when nothing above holds. The reason says what would have to be seen.
 """
 
@@ -47,18 +49,25 @@ def page(faults: Sequence[Fault], kills: Mapping[str, Kill]) -> str:
         groups[fault.id.split("/")[0]].append(fault)
     text = [
         HEAD,
-        "| faults | killed | dead | equivalent | unobservable | holes | all |",
-        "|---|---:|---:|---:|---:|---:|---:|",
+        "| faults | killed | dead | equivalent | unobservable | lawful | holes | all |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name, members in groups.items():
         text.append(_counts(name, Counter(kills[fault.id].fate for fault in members)))
     text.append(_counts("**all**", fates))
-    text.append("\n## Holes\n\n| fault | where | what it does | why nothing fails |\n|---|---|---|---|")
-    text += [_row(fault, kills[fault.id].words) for fault in faults if kills[fault.id].fate == "hole"]
+    holes = [_row(fault, kills[fault.id].words) for fault in faults if kills[fault.id].fate == "hole"]
+    head = ["| fault | where | what it does | why nothing fails |", "|---|---|---|---|"]
+    text += ["\n## Holes\n", *([*head, *holes] if holes else ["There is none."])]
     text.append("\n## Equivalent\n\n| fault | where | what it does | proved at |\n|---|---|---|---|")
     text += [_row(fault, kills[fault.id].words) for fault in faults if kills[fault.id].fate == "equivalent"]
     text.append("\n## Unobservable\n\n| fault | where | what it does | proved at |\n|---|---|---|---|")
     text += [_row(fault, kills[fault.id].words) for fault in faults if kills[fault.id].fate == "unobservable"]
+    text.append(
+        "\n## Lawful\n\n| fault | where | what it does | told apart by | why both are right |\n|---|---|---|---|---|"
+    )
+    for fault in faults:
+        if kills[fault.id].fate == "lawful":
+            text.append(_row(fault, _case(kills[fault.id]), kills[fault.id].words))
     text.append("\n## Dead\n\n| fault | where | what it does | seen in |\n|---|---|---|---|")
     text += [_row(fault, _seen(kills[fault.id])) for fault in faults if kills[fault.id].fate == "dead"]
     text.append(
@@ -116,7 +125,7 @@ def _clause(clause: str, faults: Iterable[Fault], kills: Mapping[str, Kill]) -> 
     return f"| {clause} | {', '.join(shown)} | {', '.join(others)} |"
 
 
-FATES: tuple[Fate, ...] = ("killed", "dead", "equivalent", "unobservable", "hole")
+FATES: tuple[Fate, ...] = ("killed", "dead", "equivalent", "unobservable", "lawful", "hole")
 
 SHOWN = 6
 """Killed faults that are shown of a clause; the tables below have them all."""

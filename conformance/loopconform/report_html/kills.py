@@ -20,12 +20,13 @@ __all__ = ["FATES", "PLACE", "Kill", "Kills", "load"]
 
 PLACE = Path(__file__).parents[2] / "mutants" / "kills.json"
 
-Fate = Literal["killed", "dead", "equivalent", "unobservable", "hole"]
+Fate = Literal["killed", "dead", "equivalent", "unobservable", "lawful", "hole"]
 FATES: dict[Fate, str] = {
     "killed": "killed by a case",
     "dead": "hang or die in a case, and fail none",
     "equivalent": "proved equivalent to the law, within bounds",
     "unobservable": "proved to be beyond what the protocol can show, within bounds",
+    "lawful": "lawful: the law allows both",
     "hole": "not killed: holes of the suite",
 }
 
