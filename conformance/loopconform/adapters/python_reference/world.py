@@ -119,7 +119,7 @@ class World:
                 data[field] = {"id": value["id"]}
             elif isinstance(value, BaseException):
                 data[field] = problem(value).model_dump()
-            elif field != "agent":
+            elif field not in ("agent", "signal"):
                 data[field] = thaw(freeze(value))
         self._live(payload["agent"].id, name, data)
 
