@@ -156,6 +156,9 @@ PRODUCT: dict[tuple[str, Profile], tuple[int, int, int, int, str]] = {
     ("product", "dsh-0.1"): (
         187_764, 295_453, 36, 4_472_937, "f75973f5b089769c1531389fce6b785879b7c164a38a999363bd75247692cb3d",
     ),
+    ("product unloads", "seed"): (
+        1_107_434, 1_952_564, 39, 26_544_919, "20657c7b21efafe6543cf515cdd76f50e2a3a7e07bbb96569c46804e1f1642ff",
+    ),
 }  # fmt: skip
 """States, moves, depth, the states of the whole that differ in names, and the digest of the edges."""
 
